@@ -37,7 +37,6 @@
 //     auditHash
 //   §secrets    what the seal covers, and the values behind it
 //     StoreOptions columnSlot Secrets
-//   §recall     records and sessions, and finding in them
 //   §store      the vault, as the program sees it
 //     Grant Store
 //   §workspace  the jail
@@ -185,17 +184,17 @@ export const MCP_HTTP_MAX_BODY = 10 * MB // then an error
 export const MCP_DEFAULT_PORT = 8_765 // of --serve-mcp
 export const MCP_DEPTH_MAX = 128 // then refused unread
 export const MCP_CONNECT_TIMEOUT = 20 * SECOND // with the handshake; then an error
-export const MCP_CALL_TIMEOUT = 60 * SECOND // begins anew with progress
+export const MCP_CALL_TIMEOUT = MINUTE // begins anew with progress
 export const MCP_PROGRESS_MAX = 10 * MINUTE // a call, whatever its progress
 export const MCP_PAGES_MAX = 100 // of tools/list; then refused
 export const MCP_RELIST_PAUSE = 200 // after news of changed tools
-export const MCP_RESUME_WAIT = 1 * SECOND // after a cut reply, if it names no time
-export const MCP_LINGER = 1 * SECOND // then an answered reply is closed
+export const MCP_RESUME_WAIT = SECOND // after a cut reply, if it names no time
+export const MCP_LINGER = SECOND // then an answered reply is closed
 export const MCP_STREAM_IDLE = 24 * HOUR // then an older server is given up
 export const MCP_WRITE_TIMEOUT = 30 * SECOND // for a server to read a message
 export const MCP_ASIDE_MAX = 2 * KB // the end of what a server says aside
-export const MCP_SESSION_IDLE = 1 * HOUR // then 404
-export const MCP_SESSION_TOUCH = 1 * MINUTE // between notes of a session's use
+export const MCP_SESSION_IDLE = HOUR // then 404
+export const MCP_SESSION_TOUCH = MINUTE // between notes of a session's use
 export const MCP_SESSIONS_MAX = 1_000 // the longest unused goes, or 503
 export const MCP_QUEUE_MAX = 64 // calls of a session; then refused
 export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
@@ -210,10 +209,10 @@ export const MCP_AWAKE = 0.15 // after an answer: who asks again at once need no
 export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
 export const MCP_RESOURCES_PAGE = 500 // then a cursor
-export const MCP_LIST_TTL = 1 * HOUR // so long clients may keep it
+export const MCP_LIST_TTL = HOUR // so long clients may keep it
 
 export const STDIN_MAX = 8 * MB // then refused
-export const STDIN_NOTICE = 1 * SECOND // then stderr says so
+export const STDIN_NOTICE = SECOND // then stderr says so
 export const STDIN_WAIT = 10 * SECOND // then it is left out
 export const STDIN_SOCKET_WAIT = 250 // the same for a socket or device
 
@@ -221,7 +220,7 @@ export const STREAM_IDLE = 90 * SECOND // then a silent model is an error
 export const CHAT_CONNECT_TIMEOUT = 20 * SECOND // then unreachable
 export const CHAT_RETRIES = 3 // then the error
 export const CHAT_BACKOFF = 500 // doubles, with jitter
-export const CHAT_RETRY_AFTER_MAX = 60 * SECOND // longer is given up
+export const CHAT_RETRY_AFTER_MAX = MINUTE // longer is given up
 export const CHAT_MAX_TOKENS = 16_384 // where a dialect demands a number
 export const CHAT_EVENT_MAX = 8 * MB // then the stream ends
 export const CHAT_ERROR_MAX = 2 * KB // of a provider's words
@@ -238,23 +237,23 @@ export const AGENT_RUN_TIMEOUT = 30 * MINUTE // a sub-agent; then it has no answ
 
 export const SHELL_OUTPUT_MAX = 4 * MB // per stream, less the middle
 export const SHELL_STOP_GRACE = 2 * SECOND // between signals
-export const PROCESS_OUTPUT_MAX = 1 * MB // older output is dropped
+export const PROCESS_OUTPUT_MAX = MB // older output is dropped
 export const PROCESS_MAX = 16 // then refused
-export const GIT_TIMEOUT = 60 * SECOND // one command
+export const GIT_TIMEOUT = MINUTE // one command
 export const TOOL_TEXT_MAX = 10 * MB // larger files by range
 export const UNDO_FILE_MAX = 16 * MB // no larger file is changed
 export const UNDO_STEPS_MAX = 200 // older ones cannot be undone
 export const GREP_FILE_MAX = 2 * MB // larger files are passed over
 export const WALK_MAX = 100_000 // entries; then it says it stopped
 export const SQL_TIME = 30 * SECOND // then the query is ended
-export const SQL_TEXT_MAX = 1 * MB // of rows; then it says it stopped
+export const SQL_TEXT_MAX = MB // of rows; then it says it stopped
 export const ARCHIVE_MAX = 256 * MB // packed or not; then refused
 export const ARCHIVE_ITEMS_MAX = 10_000 // then refused
 export const ARCHIVE_RATIO_MAX = 200 // times its size, from 16 MB on: a bomb
 export const WEB_TIMEOUT = 30 * SECOND // one page
 export const WEB_REDIRECTS = 5 // then unreachable
 
-export const APPROVAL_WAIT = 60 * SECOND // then denied
+export const APPROVAL_WAIT = MINUTE // then denied
 export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
 export const STORE_GLANCE = 5 // what other processes wrote is seen so late
@@ -441,12 +440,12 @@ export class InterruptedError extends exiting(EXIT.interrupted) {}
 
 /** `busy` may be asked again, `context` be compacted. */
 export class ModelError extends exiting(EXIT.model) {
-	status: number | undefined
-	retryAfter: number | undefined // ms
+	status?: number
+	retryAfter?: number // ms
 	kind: 'unreachable' | 'refused' | 'context' | 'broken' | 'busy' | 'empty' = 'broken'
-	partial: AssistantMessage | undefined
-	constructor(message: string, { hint, cause, ...facts }: Partial<ModelError> = {}) {
-		super(message, { hint, cause })
+	partial?: AssistantMessage
+	constructor(message: string, facts: Loose<ModelError> = {}) {
+		super(message, facts)
 		Object.assign(this, facts)
 	}
 }
@@ -814,9 +813,9 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
 function eachString(value: unknown, texts: string[] = []) {
 	if (typeof value === 'string') texts.push(value)
 	else if (typeof value === 'object' && value !== null)
-		for (const [key, inner] of Object.entries(value)) {
+		for (const key of Object.keys(value)) {
 			texts.push(key)
-			eachString(inner, texts)
+			eachString((value as JsonObject)[key], texts)
 		}
 	return texts
 }
@@ -985,7 +984,7 @@ const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() 
 
 function projectRefusal({ project, type }: Setting, value: string, limit?: string) {
 	if (project === 'no') return 'a project file may not set it'
-	if (project === 'free' || limit === undefined || isTighter(type, value, limit)) return undefined
+	if (project === 'free' || limit === undefined || isTighter(type, value, limit)) return ''
 	return 'a project file may only tighten it'
 }
 
@@ -1038,8 +1037,8 @@ export class Config {
 			if (!row) continue
 			const value = settingText(row, raw, source)
 			const why = refusal?.(row, value, this.get(row.key))
-			if (why === undefined) this.#given.unshift({ key: row.key, value, source })
-			else note(`${name} = ${visible(value)} is left out: ${why}`)
+			if (why) note(`${name} = ${visible(value)} is left out: ${why}`)
+			else this.#given.unshift({ key: row.key, value, source })
 		}
 	}
 
@@ -1110,9 +1109,8 @@ const KEYCHAINS = {
 	],
 } as const
 
-function askKeychain(world: World, id: string, key?: Buffer) {
-	const [get, put, input] = KEYCHAINS[world.platform === 'darwin' ? 'darwin' : 'linux']
-	const env = { ...world.env }
+function askKeychain({ platform, env }: World, id: string, key?: Buffer) {
+	const [get, put, input] = KEYCHAINS[platform === 'darwin' ? 'darwin' : 'linux']
 	const limits = { env, timeout: MINUTE, killSignal: 'SIGKILL', stdio: 'pipe' } as const
 	const ask = (line: string, says = '') => {
 		const [program = '', ...args] = line.replace('ID', id).split(' ')
@@ -1123,7 +1121,7 @@ function askKeychain(world: World, id: string, key?: Buffer) {
 		if (key) ask(put, input.replace('ID', id).replace('KEY', key.toString('hex')))
 		// macOS's ends well whatever its stdin did.
 		const found = Buffer.from(ask(get), 'hex')
-		return found.length === 32 ? found : raise(new Error('it holds no such key'))
+		return found.length === 32 ? found : raise(Error('it holds no such key'))
 	} catch (cause) {
 		fail("the system's keychain cannot be used", 'a passphrase works everywhere', cause)
 	}
@@ -1208,7 +1206,7 @@ const VAULT_FAULTS = {
 
 /** When `readonly`, Store.memory may stand in. */
 export class VaultError extends KindError<keyof typeof VAULT_FAULTS> {
-	constructor(kind: keyof typeof VAULT_FAULTS, file: string, cause?: unknown) {
+	constructor(kind: VaultError['kind'], file: string, cause?: unknown) {
 		const [says, hint] = VAULT_FAULTS[kind]
 		super(kind, `the vault ${visible(file)} ${says}`, { hint, cause })
 	}
@@ -1698,17 +1696,20 @@ export class Secrets {
 
 //#endregion §secrets
 
-//#region §recall: records and sessions, and finding in them
+//#region §store: the vault, as the program sees it
 //
-// A user types words, never FTS5's syntax: each is quoted, the last may be a beginning.
-// Where no text has all, those come that hold most: signs, scripts without spaces.
-// Not here: what tools said is not searched.
+// 1. Each method is one transaction.
+// 2. Records and audit data lose known secrets and shapes, other texts known ones; undo none.
+// 3. A user searches by words, never by FTS5's syntax: each is quoted, the last may be a beginning.
+//    Where no text has all, those come that hold most: signs, scripts without spaces.
+// Not here: the MCP tables, which stand on `db` and `secrets.within`; what tools said is not searched.
 
 type Stamped = { id: string; created: number; updated: number }
 type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string }
 type RecordText = { title: string; body: string; tags: readonly string[] }
 type VaultRecord = Stamped & RecordPlace & RecordText
-type RecordHit = Omit<VaultRecord, 'body'> & { snippet: string; bytes: number }
+type RecordHead = Omit<VaultRecord, 'body'>
+type RecordHit = RecordHead & { snippet: string; bytes: number }
 type NewRecord = RecordPlace & Omit<RecordText, 'tags'> & Loose<RecordText>
 type Search = { query?: string | undefined; limit: number }
 
@@ -1759,14 +1760,6 @@ const SESSION_SEARCH = [
     SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ORDER BY ${NEWEST} LIMIT ?2`,
 ]
 
-//#endregion §recall
-
-//#region §store: the vault, as the program sees it
-//
-// Each method is one transaction.
-// Records and audit data lose known secrets and shapes, other texts known ones; undo none.
-// Not here: the MCP tables, which stand on `db` and `secrets.within`.
-
 type ProfileRow = { name: string; created: number } & Loose<
 	Record<'prompt' | 'model', string> & { tools: string[]; mode: Mode }
 >
@@ -1780,7 +1773,7 @@ type UndoEntry = Record<'path' | 'group', string> & {
 	n: number
 	kind: 'file' | 'folder' | 'link' | 'absent'
 	created: number
-} & Loose<{ before: Buffer; mode: number; after: string }>
+} & Loose<{ before: Uint8Array; mode: number; after: string }>
 type Todo = { id: string; text: string; status: 'pending' | 'in_progress' | 'done' | 'cancelled' }
 
 const HISTORY_MAX = 1_000
@@ -1827,10 +1820,11 @@ export class Store {
 	addRecord = async (record: NewRecord) => this.#newRecord(record)
 	async updateRecord(id: string, change: Loose<RecordText>) {
 		const { title, body, tags } = this.redactor.redactIn(change)
-		const changed = this.db.run`UPDATE records SET title = coalesce(${title}, title),
+		return (
+			this.db.run`UPDATE records SET title = coalesce(${title}, title),
 			body = coalesce(${body}, body), tags = coalesce(${tags}, tags), updated = ${this.#now()}
-			WHERE id = ${id}`
-		return changed > 0
+			WHERE id = ${id}` > 0
+		)
 	}
 	getRecord = async (id: string) =>
 		this.db.get<VaultRecord>`SELECT id, kind, title, body, tags, session, created, updated
@@ -1967,11 +1961,10 @@ export class Store {
 		})
 	}
 	async listUndo(session: string, groups: number, at?: string) {
-		const rows = this.db.all<UndoEntry>`SELECT * FROM undo
+		return this.db.all<UndoEntry>`SELECT * FROM undo
 			WHERE session = ${session} AND "group" IN (SELECT "group" FROM undo
 				WHERE session = ${session} AND path = ifnull(${at}, path)
 				GROUP BY 1 ORDER BY max(n) DESC LIMIT ${groups}) ORDER BY n DESC`
-		return rows.map((row) => ({ ...row, before: row.before && Buffer.from(row.before) }))
 	}
 	async dropUndo(session: string, groups: string[]) {
 		const sql = 'DELETE FROM undo WHERE session = ? AND "group" IN (SELECT value FROM json_each(?))'
@@ -2022,7 +2015,11 @@ const GUARDED = /((^|\/)(\.git|git~\d+)|^(\.tai|tai~\d+))[. ]*(:[^/]*)?(\/|$)/i
 const relativePath = (folder: string, absolute: string) =>
 	path.relative(folder, absolute).replaceAll(path.sep, '/')
 
-const isLink = (absolute: string) => attempt(() => fs.lstatSync(absolute).isSymbolicLink())
+const statOf = (at: string) => attempt(() => fs.statSync(at))
+
+const lstatOf = (at: string) => attempt(() => fs.lstatSync(at))
+
+const isLink = (at: string) => lstatOf(at)?.isSymbolicLink()
 
 /** Throws TaiError for a path that it refuses. */
 export class Workspace {
@@ -2031,7 +2028,7 @@ export class Workspace {
 
 	constructor(root: string, home: string) {
 		this.root = attempt(() => fs.realpathSync.native(root)) ?? ''
-		if (!fs.statSync(this.root, { throwIfNoEntry: false })?.isDirectory())
+		if (!statOf(this.root)?.isDirectory())
 			failUsage(`the workspace ${visible(root)} is no folder`, 'name one with --root DIR')
 		this.#home = resolveReal(path.resolve(home))
 	}
@@ -2131,17 +2128,15 @@ export class WorkspaceLock {
 	/** Undefined: it is ours; else who has it. */
 	take() {
 		if (this.#isHeld) return undefined
-		const { world, root: workspace_path, startOf, db, group: groupOf } = this.#options
-		const [owner_pid, group] = [world.pid, groupOf()]
+		const { world, root, startOf, db, ...options } = this.#options
+		const [owner_pid, group] = [world.pid, options.group()]
 		return db.tx(() => {
 			const others = this.#others()
-			const holder = others.find(
-				(it) => it['workspace_path'] === workspace_path && it['group'] !== group,
-			)
+			const holder = others.find((it) => it['workspace_path'] === root && it['group'] !== group)
 			if (holder) return holder
 			const acquired_at = new Date(world.now()).toISOString()
-			const own = { workspace_path, owner_pid, acquired_at, started: startOf(owner_pid), group }
-			this.#write([...others, own])
+			const facts = { owner_pid, acquired_at, started: startOf(owner_pid), group }
+			this.#write([...others, { workspace_path: root, ...facts }])
 			this.#isHeld = true
 			return undefined
 		})
@@ -2310,10 +2305,8 @@ export type RunOptions = Omit<StartOptions, 'stdin'> & {
 /** To its end. Throws TaiError, or the signal's reason. */
 export async function runCommand({ stdin, signal, ...options }: RunOptions) {
 	signal?.throwIfAborted()
-	const group = await ChildGroup.start({
-		...options,
-		stdin: stdin === undefined ? 'ignore' : 'pipe',
-	})
+	const input = stdin === undefined ? 'ignore' : 'pipe'
+	const group = await ChildGroup.start({ ...options, stdin: input })
 	const { child } = group
 	const half = Math.ceil((options.maxOutput ?? SHELL_OUTPUT_MAX) / 2)
 	const [out, err] = [textWindow(half, half), textWindow(half, half)]
@@ -2509,17 +2502,18 @@ function processStart(pid: number | string) {
 export type HttpRequest = {
 	method: string
 	url: string
-	headers?: Record<string, string> | undefined
-	body?: string | undefined
 	timeout: number // until the last hop's headers
-	connect?: number // if direct; else `timeout`
-	idle?: number // for each piece of the body; else `timeout`
-	maxBody?: number // decompressed
-	redirects?: number // to follow; the next one is a reply
-	publicOnly?: boolean
-	socketPath?: string
-	signal?: AbortSignal | undefined
-}
+} & Loose<{
+	headers: Record<string, string>
+	body: string
+	connect: number // if direct; else `timeout`
+	idle: number // for each piece of the body; else `timeout`
+	maxBody: number // decompressed
+	redirects: number // to follow; the next one is a reply
+	publicOnly: boolean
+	socketPath: string
+	signal: AbortSignal
+}>
 
 /** A reply with any status is none. */
 export class HttpError extends KindError<
@@ -2738,6 +2732,23 @@ function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIter
 	return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
 
+/** As a text, in time. */
+async function wholeReply(http: HttpClient, request: HttpRequest) {
+	const late = `it took longer than ${formatDuration(request.timeout)}`
+	using clock = timeout(request.timeout, () => new HttpError('timeout', late), request.signal)
+	const reply = await http.send({ ...request, signal: clock.signal })
+	const type = reply.headers['content-type'] ?? ''
+	return { ...reply, type, body: bodyText(await reply.bytes(), type) }
+}
+
+function bodyText(bytes: Buffer, type: string) {
+	if (bytes.includes(0)) return `[binary, ${formatBytes(bytes.length)}]`
+	const head = /html|xml/.test(type) ? bytes.toString('latin1', 0, 4 * KB) : ''
+	const [, charset] = /(?:charset|encoding)\s*=\s*["']?([\w.:-]+)/i.exec(type + head) ?? []
+	const decoder = attempt(() => new TextDecoder(charset)) ?? new TextDecoder()
+	return decoder.decode(bytes)
+}
+
 /** By the variables that curl reads. Throws TaiError. */
 export function proxyFor(url: URL, env: World['env']) {
 	const names = [`${url.protocol.slice(0, -1)}_proxy`, 'all_proxy']
@@ -2842,13 +2853,14 @@ export type Provider = {
 	dialect: 'openai' | 'anthropic'
 	baseUrl: string // no slash at the end
 	keys: string[] // variables, else secrets
-	baseEnv?: string
-	model?: string | undefined
-	own?: boolean // the user gave the address
-	refuses?: RegExp | undefined // in requests and schemas
-	returns?: string
-	callIds?: RegExp
-}
+} & Loose<{
+	baseEnv: string
+	model: string
+	own: boolean // the user gave the address
+	refuses: RegExp // in requests and schemas
+	returns: string
+	callIds: RegExp
+}>
 
 function hosted(name: string, baseUrl: string, model?: string, more?: Partial<Provider>) {
 	const keys = [`${name.toUpperCase()}_API_KEY`]
@@ -3024,13 +3036,12 @@ export async function listModels(
 	wait = MODEL_LIST_TIMEOUT,
 ) {
 	const { name } = at.provider
-	using clock = timeout(wait, () => new TaiError(`no answer in ${formatDuration(wait)}`), signal)
-	const limits = { timeout: wait, signal: clock.signal }
 	try {
-		const reply = await http.send({ ...endpointOf(at, '/models'), method: 'GET', ...limits })
-		const { models, data = models } = parseObject(await reply.text()) ?? {}
+		const request = { ...endpointOf(at, '/models'), method: 'GET', timeout: wait, signal }
+		const { status, body } = await wholeReply(http, request)
+		const { models, data = models } = parseObject(body) ?? {}
 		if (Array.isArray(data)) return data.filter(isObject).flatMap((row) => modelInfo(row, name))
-		fail(`no list of models (status ${reply.status})`)
+		fail(`no list of models (status ${status})`)
 	} catch (cause) {
 		signal?.throwIfAborted()
 		const hint = `check its address and key, or name a model: -m ${name}/MODEL`
@@ -3110,8 +3121,7 @@ export function failureOf(said: string, answer?: number, retryAfter?: number) {
 
 function shownWords(said: string) {
 	const markup = /^\s*</.test(said) ? /(<[^>]*>|\s)+/g : /\s+/g
-	const text = said.replace(markup, ' ').trim()
-	return visible(clip(text, CHAT_ERROR_MAX)) || 'no reason given'
+	return visible(clip(said.replace(markup, ' ').trim(), CHAT_ERROR_MAX)) || 'no reason given'
 }
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
@@ -3572,10 +3582,9 @@ const CHAT_DRAIN = 100 // for a body that goes on after its end
 const PASSING =
 	/^(ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ERR_STREAM_PREM.*|UND_ERR_(SOCKET|CONNECT_T.*))$/
 
-function passes(failure: ModelError) {
-	const { kind, partial } = failure
-	return !partial && (kind === 'busy' || causes(failure).some((at) => PASSING.test(codeOf(at))))
-}
+const passes = (failure: ModelError) =>
+	!failure.partial &&
+	(failure.kind === 'busy' || causes(failure).some((at) => PASSING.test(codeOf(at))))
 
 /** Talks to the chosen model in its dialect; `idle`: ms of silence. */
 export class ChatClient {
@@ -3648,8 +3657,12 @@ export class ChatClient {
 		if (status < 300) return reply
 		const { 'retry-after': after = '', date = '' } = reply.headers // RFC 9110, 10.2.3
 		const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
-		const wait = waits.find((ms) => ms >= 0)
-		throw failureOf(this.#redactor.known(await reply.text()), status, wait)
+		const said = this.#redactor.known(await reply.text())
+		throw failureOf(
+			said,
+			status,
+			waits.find((ms) => ms >= 0),
+		)
 	}
 
 	/** A bug of tai stays one. */
@@ -4319,7 +4332,7 @@ const INHERITED =
 
 const ENDINGS = path.sep === '/' ? [''] : ['', '.exe', '.com']
 
-const isFile = (file: string) => attempt(() => fs.statSync(file).isFile())
+const isFile = (file: string) => statOf(file)?.isFile()
 
 function findProgram(program: string, cwd: string, searched: string) {
 	const isName = path.basename(program) === program
@@ -4344,7 +4357,7 @@ function serverStart(entry: McpEntry, world: World, redactor: Redactor) {
 	const harmless = Object.entries(world.env).filter(([name]) => INHERITED.test(name))
 	const env = childEnv({ ...world, env: Object.fromEntries(harmless) }, redactor, entry.env)
 	const cwd = path.resolve(world.cwd, entry.cwd ?? '')
-	if (!attempt(() => fs.statSync(cwd).isDirectory())) fail(`its folder ${cwd} does not exist`)
+	if (!statOf(cwd)?.isDirectory()) fail(`its folder ${cwd} does not exist`)
 	const [program = '', ...args] = mcpArgv(entry, world.platform)
 	const file = findProgram(program, cwd, env['PATH'] ?? env['Path'] ?? '')
 	return { argv: [file, ...args], cwd, env, stdin: 'pipe', world } as const
@@ -5458,7 +5471,7 @@ export type ApprovalRequest = {
 	paths: string[] // none: grants cannot judge it
 	origin: string
 	grantAs: string // where grants call it otherwise
-	preview: () => Promise<string | undefined> | undefined
+	preview: () => Answer | undefined
 }>
 
 function ruling(reason: Reason, grant?: Grant, verdict: Verdict = RULES[reason] ? 'deny' : 'run') {
@@ -5471,18 +5484,18 @@ export const callDigest = (name: string, args: JsonObject) =>
 	digest({ arguments: args, tool_name: name })
 
 /** Options that only read; none that cuts lines: secrets are redacted whole. */
-const READ_OPTIONS = new Map([
-	['cat', '[AbEenstTuv]+'],
-	['echo', '[neE]+'],
-	['find', 'i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\\d+'],
-	['grep', '[ABCEFHILcehilmnqrsvwx]+\\d*|-(include|exclude(-dir)?)=.*'],
-	['head', '[nqv]*\\d+|[nqv]+'],
-	['tail', '[nqv]*\\d+|[nqv]+'],
-	['ls', '[1AFRSadhilnoprtu]+'],
-	['pwd', '[LP]'],
-	['stat', '[cf]'],
-	['wc', '[Lclmw]+'],
-])
+const READ_OPTIONS = {
+	cat: '[AbEenstTuv]+',
+	echo: '[neE]+',
+	find: 'i?name|i?path|type|(max|min)depth|size|mtime|not|o|print|\\d+',
+	grep: '[ABCEFHILcehilmnqrsvwx]+\\d*|-(include|exclude(-dir)?)=.*',
+	head: '[nqv]*\\d+|[nqv]+',
+	tail: '[nqv]*\\d+|[nqv]+',
+	ls: '[1AFRSadhilnoprtu]+',
+	pwd: '[LP]',
+	stat: '[cf]',
+	wc: '[Lclmw]+',
+}
 
 /** POSIX quoting (2.2). Classes of Unicode are slow to make. */
 const plainWord = () =>
@@ -5494,7 +5507,7 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
 	const plain = plainWord()
 	if (command.length > PLAIN_MAX || /[^ ]/.test(command.replace(plain, ''))) return false
 	const [program = '', ...words] = (command.match(plain) ?? []).map(unquoted)
-	const options = READ_OPTIONS.get(program)
+	const options = new Map(Object.entries(READ_OPTIONS)).get(program)
 	const isDeep = program === 'find' || words.some((word) => /^-\w*[rR]/.test(word))
 	if (!options || (isDeep && isInside(root, home))) return false
 	const isOption = RegExp(`^-(${options})$`)
@@ -5515,7 +5528,8 @@ const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string) =>
 
 function commandMatches({ commands, scope }: Grant, args: JsonObject, root: string) {
 	const { command } = args
-	if (commands.length === 0 || typeof command !== 'string') return commands.length === 0
+	if (commands.length === 0) return true
+	if (typeof command !== 'string') return false
 	const all = spacedWords(command)
 	if (scope === 'deny') return commands.some((start) => all.includes(spacedWords(start)))
 	if (isBent(args, root) || COMMAND_CHAIN.test(command)) return false
@@ -5542,7 +5556,7 @@ async function pathsMatch({ paths: globs, scope }: Grant, given: string[], root:
 	return places.some((at) => {
 		const name = shown(at)
 		const start = `${name}/`.toLowerCase()
-		const isFolder = fs.statSync(at, { throwIfNoEntry: false })?.isDirectory()
+		const isFolder = statOf(at)?.isDirectory()
 		const mayHold = (base: string) => base.startsWith(start) || (isFolder && start.startsWith(base))
 		return name === '.' || isDenied(name) || bases.some(mayHold)
 	})
@@ -5592,7 +5606,7 @@ const misfitLine = ({ id, scope }: Grant, other = '') =>
 export async function awaitAnswer(
 	wait: number,
 	parent: AbortSignal,
-	ask: (until: AbortSignal) => Promise<string | undefined>,
+	ask: (until: AbortSignal) => Answer,
 ) {
 	if (parent.aborted) return undefined
 	const until = AbortSignal.any([parent, AbortSignal.timeout(wait)])
@@ -5642,8 +5656,8 @@ export class Approvals {
 			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
 			await store.audit('approval', row, session) // or it does not run
 		}
-		const line = redactor.redact(`runs ${nameCall(tool, exact)} ${visible(text)}`)
-		return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
+		const line = () => redactor.redact(`runs ${nameCall(tool, exact)} ${visible(text)}`)
+		return { ...decided, denial, say: verdict === 'say' ? clip(line(), SAID_MAX) : undefined }
 	}
 
 	async check(call: ApprovalRequest) {
@@ -5717,8 +5731,7 @@ export class Approvals {
 		if (key === 'y') return ruling('jit_user_approved')
 		if (key !== 's' && key !== 'a') return ruling(key ? 'jit_user_denied' : 'jit_no_answer')
 		const always = { tool: grantAs, root, scope: 'always', digest: exact } as const
-		const expires = world.now() + GRANT_SESSION_TTL
-		const lasting = { scope: 'session', session, expires } as const
+		const lasting = { scope: 'session', session, expires: world.now() + GRANT_SESSION_TTL } as const
 		const bounds = isHigh ? always : { tool: grantAs, root }
 		const grant = await store.addGrant(key === 'a' ? always : { ...bounds, ...lasting })
 		return ruling('jit_user_approved', grant)
@@ -5752,15 +5765,13 @@ export type ToolContext = {
 
 type ToolQuery = { limit: number } & Loose<{ query: string; names: string[]; servers: string[] }>
 
-type Delegation = { task: string; max_steps: number; profile?: string; tools?: string[] }
+type Delegation = { task: string; max_steps: number } & Loose<{ profile: string; tools: string[] }>
 
 const PASSES = Symbol()
 
-type Schema<T> = JsonSchema & { [PASSES]?: T }
+type Schema<T> = JsonSchema & { [PASSES]?: T | undefined }
 
-type Taken<A> = { [K in keyof A as undefined extends A[K] ? never : K]: A[K] } & {
-	[K in keyof A as undefined extends A[K] ? K : never]?: Exclude<A[K], undefined>
-}
+type Taken<A> = Partial<A> & { [K in keyof A as undefined extends A[K] ? never : K]: A[K] }
 
 type Takes<A> = { [K in keyof A]: Schema<A[K]> }
 
@@ -5775,7 +5786,7 @@ type ToolFacts<A, Out> = {
 	judge?: (args: A) => Annotations
 	/** Default: its `path`. With none, no path grant allows, each denies. */
 	paths?: (args: A) => string[] | Promise<string[]>
-	preview?: (args: A, context: ToolContext) => Promise<string | undefined>
+	preview?: (args: A, context: ToolContext) => Answer
 	run: (args: A, context: ToolContext, signal: AbortSignal) => Promise<Out>
 }
 
@@ -5815,8 +5826,8 @@ const argOf =
 	<T>(type: string, facts?: JsonObject) =>
 	(description: string, more?: JsonObject): Schema<T> => ({ type, ...facts, description, ...more })
 
-export const arg = {
-	text: argOf<string>('string'),
+/** Called itself: of a text. */
+export const arg = Object.assign(argOf<string>('string'), {
 	whole: argOf<number>('integer'),
 	range: ([minimum, maximum]: [number, number], usual: number, description: string) =>
 		arg.whole(description, { minimum, maximum, default: usual }),
@@ -5828,7 +5839,7 @@ export const arg = {
 		argOf<T[]>('array', { items })(description, more),
 	map: argOf<Record<string, string>>('object', { additionalProperties: { type: 'string' } }),
 	object: argOf<JsonObject>('object'),
-}
+})
 
 export const maybe = <T>(schema: Schema<T>): Schema<T | undefined> =>
 	Object.defineProperty({ ...schema }, PASSES, {})
@@ -5855,8 +5866,8 @@ export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]>
 		...row,
 		preview: async (...call) => preview?.(...call).catch(diskFault),
 		run: async (args, ...rest) => {
-			const given = `what ${name} is given`
-			if (row.annotations?.readOnly === false) refuseMarks(given, JSON.stringify(args))
+			if (row.annotations?.readOnly === false)
+				refuseMarks(`what ${name} is given`, JSON.stringify(args))
 			const said = await run(args, ...rest).catch(diskFault)
 			return typeof said === 'string' ? { text: said } : said
 		},
@@ -5877,19 +5888,18 @@ function diskFault(error: unknown): never {
 // Not here: which paths are allowed (§workspace).
 
 const READ_LINES_MAX = 5_000
-const DIFF_TIME = 1 * SECOND
+const DIFF_TIME = SECOND
 
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
 function failMissing(at: string, workspace: Workspace): never {
 	const folder = path.dirname(at)
 	if (!fs.existsSync(folder)) failMissing(folder, workspace)
-	const hint = didYouMean(path.basename(at), fs.readdirSync(folder))
-	fail(`nothing at ${workspace.show(at)}`, hint)
+	fail(`nothing at ${workspace.show(at)}`, didYouMean(path.basename(at), fs.readdirSync(folder)))
 }
 
 function statsOf(at: string, workspace: Workspace, kind?: 'file' | 'folder') {
-	const stats = fs.statSync(at, { throwIfNoEntry: false })
+	const stats = statOf(at)
 	if (!stats) failMissing(at, workspace)
 	const found = kindOf(stats)
 	if (kind && kind !== found) fail(`${workspace.show(at)} is a ${found}, not a ${kind}`)
@@ -5902,25 +5912,23 @@ function kindOf(entry: fs.Stats | fs.Dirent) {
 	return entry.isSymbolicLink() ? 'link' : 'device or pipe'
 }
 
-const lstatOf = (at: string) => attempt(() => fs.lstatSync(at))
-
 const isUtf8Text = (bytes: Buffer) => !bytes.includes(0) && builtin('node:buffer').isUtf8(bytes)
 
 const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
 const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
 
-/** Beginnings, as Latin-1, of what models take. */
-const IMAGES: [start: string, mime: string][] = [
-	['\u0089PNG', 'image/png'],
-	['\u00ff\u00d8\u00ff', 'image/jpeg'],
-	['GIF8', 'image/gif'],
-	['WEBP', 'image/webp'],
-]
+/** What models take, by its beginning as Latin-1. */
+const IMAGES = {
+	'\u0089PNG': 'image/png',
+	'\u00ff\u00d8\u00ff': 'image/jpeg',
+	GIF8: 'image/gif',
+	WEBP: 'image/webp',
+}
 
 function imageType(bytes: Buffer) {
 	const head = bytes.toString('latin1', 0, 16).replace(/^RIFF[^]{4}/, '')
-	return IMAGES.find(([start]) => head.startsWith(start))?.[1]
+	return Object.entries(IMAGES).find(([start]) => head.startsWith(start))?.[1]
 }
 
 function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail) {
@@ -6000,8 +6008,8 @@ function listLine({ at, name, kind }: WalkEntry) {
 	return `${name} -> ${fs.readlinkSync(at)}`
 }
 
-const somePath = arg.text('In the workspace.')
-const pathOrRoot = arg.text('In the workspace.', { default: '.' })
+const somePath = arg('In the workspace.')
+const pathOrRoot = arg('In the workspace.', { default: '.' })
 const limitTo = (max: number, usual: number) => arg.range([1, max], usual, 'At most so many.')
 
 export const FILE_TOOLS = toolsOf('files', {
@@ -6128,7 +6136,7 @@ async function removalOf(root: string, workspace: Workspace) {
 	if (top.before.kind === 'absent') failMissing(root, workspace)
 	if (top.before.kind !== 'folder') return [top]
 	const { entries, remarks } = await walkTree(root, () => 'enter')
-	if (remarks.length > 0) fail(`${top.shown}: ${remarks.join('; ')}`)
+	if (remarks[0]) fail(`${top.shown}: ${remarks.join('; ')}`)
 	for (const { at } of entries) await workspace.entry(at) // it refuses what is closed
 	return [top, ...entries.map(({ at }) => removed(at))]
 }
@@ -6229,8 +6237,8 @@ async function parseDiff(patch: string) {
 	const { parsePatch } = await import('diff')
 	try {
 		const files = parsePatch(recounted(withLf(patch)))
-		const useful = files.filter(({ hunks, isGit }) => hunks.length > 0 || isGit)
-		if (useful.length === 0) fail('it has no hunk')
+		const useful = files.filter(({ hunks, isGit }) => hunks[0] ?? isGit)
+		if (!useful[0]) fail('it has no hunk')
 		return useful.map((file) => {
 			const { oldFileName: old = '', newFileName: fresh = '' } = file
 			const [isNew, isGone] = [old === NO_FILE, fresh === NO_FILE]
@@ -6240,7 +6248,7 @@ async function parseDiff(patch: string) {
 		})
 	} catch (cause) {
 		const hint = 'it needs "--- a/FILE", "+++ b/FILE" and hunks "@@ -1,3 +1,4 @@"'
-		return failBy(cause, 'the patch is no unified diff: ', hint)
+		failBy(cause, 'the patch is no unified diff: ', hint)
 	}
 }
 
@@ -6248,7 +6256,7 @@ type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
 
 async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
 	const { name = 'a hunk without file', hunks, newMode = '', isNew, isGone } = file
-	if (!file.name || hunks.length === 0 || /^1[26]0/.test(newMode))
+	if (!file.name || !hunks[0] || /^1[26]0/.test(newMode))
 		fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
 	const target = await writeTarget(name, workspace)
 	const { before } = target
@@ -6257,7 +6265,7 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
 	if (!isNew && !isThere) failMissing(target.at, workspace)
 	const bytes = Buffer.from(await patchedText(decodeText(before.bytes, name), file))
 	const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
-	if (isGone && bytes.length > 0) fail(`${name}: the patch deletes the file but not all its lines`)
+	if (isGone && bytes.length) fail(`${name}: the patch deletes the file but not all its lines`)
 	return { ...target, after: isGone ? ABSENT : { kind: 'file', bytes, mode } }
 }
 
@@ -6270,13 +6278,13 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
 	if (result !== false) return bom + result
 	const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
 	const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
-	return fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
+	fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
 }
 
 export const EDIT_TOOLS = toolsOf('files', {
 	write_file: planned({
 		description: 'Create a file or replace one whole; to change a part use edit_file.',
-		takes: { path: somePath, content: arg.text('All of it.') },
+		takes: { path: somePath, content: arg('All of it.') },
 		annotations: REPLACES,
 		core: true,
 		run: async ({ path: given, content }, { workspace }) => {
@@ -6289,8 +6297,8 @@ export const EDIT_TOOLS = toolsOf('files', {
 		description: 'Replace a text that stands in a file once; a miss shows the nearest place.',
 		takes: {
 			path: somePath,
-			old: arg.text('The text to replace, copied exactly.'),
-			new: arg.text('The text in its place; may be empty.'),
+			old: arg('The text to replace, copied exactly.'),
+			new: arg('The text in its place; may be empty.'),
 			replace_all: arg.flag('Every occurrence.'),
 		},
 		annotations: DESTROYS,
@@ -6316,7 +6324,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 	apply_patch: planned({
 		description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
 		takes: {
-			patch: arg.text('As git diff writes it.'),
+			patch: arg('As git diff writes it.'),
 			dry_run: arg.flag('Only say what would change.'),
 		},
 		annotations: DESTROYS,
@@ -6338,7 +6346,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 		description: 'Move, rename or copy a file or folder inside the workspace.',
 		takes: {
 			from: somePath,
-			to: arg.text('Its new path, with the new name.'),
+			to: arg('Its new path, with the new name.'),
 			copy: arg.flag('Keep the original.'),
 			overwrite: arg.flag('Replace a file at `to`.'),
 		},
@@ -6379,21 +6387,20 @@ export const EDIT_TOOLS = toolsOf('files', {
 	undo_edit: planned({
 		description: 'Take back the last calls of file tools, unless a file was changed since.',
 		takes: {
-			path: maybe(arg.text('Only calls that changed this path.')),
+			path: maybe(arg('Only calls that changed this path.')),
 			steps: arg.range([1, 50], 1, 'How many calls.'),
 		},
 		annotations: DESTROYS,
 		paths: () => [], // a call that changed `path` may have changed others
 		run: async ({ path: given, steps }, { workspace, store, session }) => {
-			const named = given && (await workspace.entry(given))
-			const entries = await store.listUndo(session, steps, named)
-			if (entries.length === 0) fail('no change of a file tool to undo in this session')
+			const entries = await store.listUndo(session, steps, given && (await workspace.entry(given)))
+			if (!entries[0]) fail('no change of a file tool to undo in this session')
 			const back = new Map<string, Change>()
-			for (const { path: at, kind, before: bytes = ABSENT.bytes, mode, after: left } of entries) {
+			for (const { path: at, kind, before = ABSENT.bytes, mode, after: left } of entries) {
 				const known = back.get(at)
 				const place = known ?? placeOf(at, workspace, ARCHIVE_MAX)
 				const now = fingerprint(known?.after ?? place.before)
-				const after = { kind, bytes, mode }
+				const after = { kind, bytes: Buffer.from(before), mode }
 				// A folder above may be a link by now.
 				if (![left, fingerprint(after)].includes(now) || (await workspace.entry(at)) !== at)
 					fail(`changed since by something else: ${place.shown}`, 'nothing was undone')
@@ -6418,7 +6425,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 const IGNORE_FILES = ['.git/info/exclude', '.gitignore', '.ignore']
 const GREP_BATCH = 64
 const PATIENCE = 2 * SECOND
-const IGNORE_MAX = 1 * MB // larger ones count as empty
+const IGNORE_MAX = MB // larger ones count as empty
 const GLOB_MAX = 1_000 // characters; more take minutes to compile
 const GREP_TIME = 30 * SECOND
 const GREP_TEXT_MAX = 400 // characters
@@ -6434,8 +6441,7 @@ async function ignoreRules(root: string) {
 	return (at: string, folder: boolean) => {
 		for (let above = path.dirname(at); ; above = path.dirname(above)) {
 			const name = relativePath(above, at)
-			const rules = known.getOrInsertComputed(above, readRules)
-			const said = rules.test(folder ? `${name}/` : name)
+			const said = known.getOrInsertComputed(above, readRules).test(folder ? `${name}/` : name)
 			if (said.ignored || said.unignored) return said.ignored
 			if (above === root) return false
 		}
@@ -6482,9 +6488,9 @@ function compilePattern(pattern: string, ignoreCase: boolean) {
 	const source = pattern.replace(/^(?:\.\*\??)+/, '')
 	const unicode = /\\[pPu]\{/.test(source) ? 'u' : '' // stricter
 	try {
-		return new RegExp(source, (ignoreCase ? 'i' : '') + unicode)
+		return RegExp(source, (ignoreCase ? 'i' : '') + unicode)
 	} catch (cause) {
-		return failBy(cause)
+		failBy(cause)
 	}
 }
 
@@ -6550,7 +6556,7 @@ export const FIND_TOOLS = toolsOf('files', {
 	glob: {
 		description: 'Find files by name, newest first; ignored ones only where their folder is named.',
 		takes: {
-			pattern: arg.text('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
+			pattern: arg('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
 			path: pathOrRoot,
 			limit: limitTo(1000, 200),
 		},
@@ -6577,9 +6583,9 @@ export const FIND_TOOLS = toolsOf('files', {
 	grep: {
 		description: 'Search files line by line; returns path:line:text.',
 		takes: {
-			pattern: arg.text('A JavaScript regular expression.'),
+			pattern: arg('A JavaScript regular expression.'),
 			path: pathOrRoot,
-			glob: maybe(arg.text('Only such files: "*.ts" anywhere, "src/**" below `path`.')),
+			glob: maybe(arg('Only such files: "*.ts" anywhere, "src/**" below `path`.')),
 			ignore_case: arg.flag('Upper and lower case are equal.'),
 			context: arg.range([0, 20], 0, 'Lines around each match.'),
 			limit: limitTo(1000, 100),
@@ -6628,11 +6634,11 @@ export const FIND_TOOLS = toolsOf('files', {
 const FIRST_LOOK = 500 // ms
 
 const COMMAND_LINE = {
-	command: arg.text('For bash, sh or cmd.exe, without a terminal.'),
+	command: arg('For bash, sh or cmd.exe, without a terminal.'),
 	cwd: maybe(somePath),
 	env: maybe(arg.map('Variables to add.')),
 }
-const PROCESS_ID = arg.text('Such as p1.')
+const PROCESS_ID = arg('Such as p1.')
 
 const howEnded = ({ code, signal }: ChildExit) =>
 	signal ? `ended by ${signal}` : `exit code ${code}`
@@ -6646,7 +6652,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 		takes: {
 			...COMMAND_LINE,
 			timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
-			stdin: maybe(arg.text('Its input.')),
+			stdin: maybe(arg('Its input.')),
 		},
 		annotations: WILD,
 		core: true,
@@ -6659,7 +6665,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 	},
 	process_start: {
 		description: 'Start a server or watcher in the background.',
-		takes: { ...COMMAND_LINE, name: maybe(arg.text('Name for the list.')) },
+		takes: { ...COMMAND_LINE, name: maybe(arg('Name for the list.')) },
 		annotations: WILD,
 		run: async ({ name, ...args }, context, signal) => {
 			const start = await commandStart(context, args)
@@ -6682,7 +6688,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 		description: 'Write text to the stdin of a background process.',
 		takes: {
 			id: PROCESS_ID,
-			text: arg.text('Written as it is, without a line end.'),
+			text: arg('Written as it is, without a line end.'),
 			eof: arg.flag('Then close its stdin.'),
 		},
 		annotations: WILD,
@@ -6716,7 +6722,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 	},
 })
 
-type CommandLine = { command: string; cwd?: string; env?: Record<string, string> }
+type CommandLine = { command: string } & Loose<{ cwd: string; env: Record<string, string> }>
 
 async function commandStart(context: ToolContext, { command, cwd = '.', env }: CommandLine) {
 	const { world, workspace, store } = context
@@ -6799,13 +6805,12 @@ const BRANCH_ACTIONS = {
 
 const pathOnly = (at: string) => `:(literal)${at}`
 const pathOut = (at: string) => `:(exclude,literal)${at}`
-const GIT_PATH = arg.text('Only this folder or file.', { default: '.' })
+const GIT_PATH = arg('Only this folder or file.', { default: '.' })
 
 type Repository = {
 	context: ToolContext
 	signal: AbortSignal
 	cwd: string
-	top: string
 	but: string[] // not the home of tai
 	spec: string[] // none: everything
 	maxOutput?: number
@@ -6831,8 +6836,8 @@ export const GIT_TOOLS = toolsOf('git', {
 		takes: {
 			path: GIT_PATH,
 			staged: arg.flag('What is staged, against HEAD or `from`.'),
-			from: maybe(arg.text('Older revision (branch, tag, hash, HEAD~2).')),
-			to: maybe(arg.text('Newer one; default the working tree.')),
+			from: maybe(arg('Older revision (branch, tag, hash, HEAD~2).')),
+			to: maybe(arg('Newer one; default the working tree.')),
 			stat: arg.flag('Only names and counts.'),
 		},
 		run: inRepository(async ({ staged, from, to, stat }, git) => {
@@ -6844,7 +6849,7 @@ export const GIT_TOOLS = toolsOf('git', {
 		description: 'List commits, newest first, or show one with its diff.',
 		takes: {
 			path: GIT_PATH,
-			rev: maybe(arg.text('Where to begin (branch, tag, hash), or a range main..topic.')),
+			rev: maybe(arg('Where to begin (branch, tag, hash), or a range main..topic.')),
 			limit: limitTo(200, 20),
 			show: arg.flag('Only the commit `rev`, in full.'),
 		},
@@ -6859,7 +6864,7 @@ export const GIT_TOOLS = toolsOf('git', {
 	git_commit: {
 		description: 'Commit what is staged, or is named here, without hooks and signature.',
 		takes: {
-			message: arg.text('Subject; a body after a blank line.'),
+			message: arg('Subject; a body after a blank line.'),
 			paths: maybe(arg.texts('Stage these first, deleted ones too.')),
 			all: arg.flag('Stage all below `path` first.'),
 			path: GIT_PATH,
@@ -6881,7 +6886,7 @@ export const GIT_TOOLS = toolsOf('git', {
 		description: 'List branches; create (at HEAD), switch to or delete (if merged) one.',
 		takes: {
 			action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.'),
-			name: maybe(arg.text('Of the branch.')),
+			name: maybe(arg('Of the branch.')),
 			path: GIT_PATH,
 		},
 		annotations: DESTROYS,
@@ -6897,8 +6902,8 @@ export const GIT_TOOLS = toolsOf('git', {
 
 async function openRepository(given: string, context: ToolContext, signal: AbortSignal) {
 	const real = await context.workspace.read(given)
-	const cwd = attempt(() => fs.statSync(real).isDirectory()) ? real : path.dirname(real)
-	const bare = { context, signal, cwd, top: cwd, but: [], spec: [] }
+	const cwd = statOf(real)?.isDirectory() ? real : path.dirname(real)
+	const bare = { context, signal, cwd, but: [], spec: [] }
 	const folders = 'rev-parse --show-toplevel --absolute-git-dir --git-common-dir'
 	const lines = (await gitText(bare, folders)).trimEnd().split('\n')
 	const [top = '', dir = '', common = ''] = lines.map((line) => path.resolve(cwd, line))
@@ -6911,7 +6916,7 @@ async function openRepository(given: string, context: ToolContext, signal: Abort
 		fail(`${whose} changes files by programs (filters in .git/config)`, GIT_SHELL)
 	const home = resolveReal(context.world.home)
 	const but = isInside(top, home) ? [pathOut(home)] : []
-	return { ...bare, top, but, spec: top === real ? [] : [pathOnly(real)] }
+	return { ...bare, but, spec: top === real ? [] : [pathOnly(real)] }
 }
 
 /** By its place, or by naming the work tree back. */
@@ -6965,7 +6970,7 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
 		isLink(path.resolve(workspace.root, given)) ? workspace.entry(given) : workspace.read(given)
 	const named = await Promise.all(paths.map(inside))
 	const spec = [...named, ...(all ? [git.cwd] : [])].map(pathOnly)
-	if (spec.length === 0) return
+	if (!spec[0]) return
 	const listing = { ...git, spec, maxOutput: GIT_LIST_MAX }
 	const stages = await gitText(listing, 'ls-files --stage -z', ['--'])
 	if (stages.includes('bytes left out')) fail('there are too many files to stage', GIT_SHELL)
@@ -6974,7 +6979,7 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
 	const links = Array.from(modules, ([, name = '']) => name)
 	for (const link of links) spec.push(pathOut(path.join(git.cwd, link)))
 	await gitText({ ...git, spec }, 'add -A', ['--'])
-	if (links.length > 0) await gitText(git, 'update-index --remove --', links)
+	if (links[0]) await gitText(git, 'update-index --remove --', links)
 }
 
 //#endregion §git
@@ -7004,11 +7009,7 @@ type Wanted = Record<'key' | 'query' | 'onSite', string> & Loose<{ site: string;
 
 const SEARCHES = {
 	brave: ({ key, onSite: q, limit }) => ({
-		url: `https://api.search.brave.com/res/v1/web/search?${new URLSearchParams({
-			q,
-			count: `${limit}`,
-			text_decorations: 'false',
-		})}`,
+		url: `https://api.search.brave.com/res/v1/web/search?${new URLSearchParams({ q })}&count=${limit}&text_decorations=false`,
 		headers: { 'x-subscription-token': key },
 	}),
 	tavily: ({ key, query, limit: max_results, site }) => ({
@@ -7018,7 +7019,7 @@ const SEARCHES = {
 		body: JSON.stringify({ query, max_results, include_domains: site && [site] }),
 	}),
 	searxng: ({ key, onSite: q }) => ({
-		url: `${key.replace(/\/+$/, '')}/search?${new URLSearchParams({ q, format: 'json' })}`,
+		url: `${key.replace(/\/+$/, '')}/search?${new URLSearchParams({ q })}&format=json`,
 		publicOnly: false, // the person gave the address
 	}),
 } satisfies Record<string, (wanted: Wanted) => Partial<HttpRequest>>
@@ -7033,7 +7034,7 @@ async function searchService({ config, world, store }: ToolContext) {
 	}
 	const hint =
 		'tai secret set BRAVE_API_KEY (or TAVILY_API_KEY), or a SearXNG: tai config set web_search URL'
-	return fail(`no search service is set up${asked && ` as ${visible(asked)}`}`, hint)
+	fail(`no search service is set up${asked && ` as ${visible(asked)}`}`, hint)
 }
 
 const oneLine = (text: string) => visible(clip(text.replace(/\s+/g, ' ').trim(), SNIPPET_MAX))
@@ -7042,9 +7043,9 @@ export const WEB_TOOLS = toolsOf('web', {
 	web_search: {
 		description: 'Search the web. Returns title, address and snippet of each hit.',
 		takes: {
-			query: arg.text('As in a search box.'),
+			query: arg('As in a search box.'),
 			limit: limitTo(20, 8),
-			site: maybe(arg.text('Such as docs.python.org.')),
+			site: maybe(arg('Such as docs.python.org.')),
 		},
 		annotations: LOOKS_OUT,
 		rateLimit: { maxCalls: 20, windowSeconds: 60 },
@@ -7052,10 +7053,9 @@ export const WEB_TOOLS = toolsOf('web', {
 			const { name, key } = await searchService(context)
 			const onSite = site ? `${query} site:${site}` : query
 			const asked = SEARCHES[name]({ key, query, onSite, site, limit })
-			const { reply, body } = await publicReply(context, asked, signal)
-			const { status } = reply
-			const json = status === 200 ? parseObject(body) : undefined
-			if (!json) return fail(`${name}: HTTP ${status}: ${oneLine(body)}`)
+			const { status, body } = await publicReply(context, asked, signal)
+			const json = status === 200 && parseObject(body)
+			if (!json) fail(`${name}: HTTP ${status}: ${oneLine(body)}`)
 			const { results = [] } = Object(json['web'] ?? json)
 			const found = [results].flat().flatMap((hit: unknown) => {
 				const { title = '', url, content, description = '' } = Object(hit)
@@ -7069,7 +7069,7 @@ export const WEB_TOOLS = toolsOf('web', {
 	web_fetch: {
 		description: 'Read a public web page as Markdown, text or HTML.',
 		takes: {
-			url: arg.text('As in https://example.org/page.'),
+			url: arg('As in https://example.org/page.'),
 			format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
 			max_bytes: limitTo(10 * MB, 256 * KB),
 		},
@@ -7077,34 +7077,34 @@ export const WEB_TOOLS = toolsOf('web', {
 		rateLimit: { maxCalls: 30, windowSeconds: 60 },
 		run: async ({ url, format, max_bytes }, context, signal) => {
 			const request = { url, redirects: WEB_REDIRECTS }
-			const { reply, type, body } = await publicReply(context, request, signal)
+			const { status, type, body, url: at } = await publicReply(context, request, signal)
 			const isPage = format !== 'html' && type.includes('html')
-			const page = isPage ? await pageText(body, reply.url, format) : body
+			const page = isPage ? await pageText(body, at, format) : body
 			const start = headBytes(page, max_bytes)
 			const left = byteLength(page) - byteLength(start)
 			const rest = left > 0 ? `\n\n[${left} more bytes]` : ''
-			const head = `${reply.url}: HTTP ${reply.status} (${UNTRUSTED})`
-			return { text: `${head}\n\n${start}${rest}`, isError: reply.status > 299 }
+			const head = `${at}: HTTP ${status} (${UNTRUSTED})`
+			return { text: `${head}\n\n${start}${rest}`, isError: status > 299 }
 		},
 	},
 	http_request: {
 		description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
 		takes: {
 			method: arg.oneOf(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'], 'HTTP method.'),
-			url: arg.text('With its query.'),
+			url: arg('With its query.'),
 			headers: maybe(arg.map('Such as {"accept": "text/csv"}.')),
-			body: maybe(arg.text('Sent as given.')),
+			body: maybe(arg('Sent as given.')),
 			timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
 		},
 		annotations: WILD,
 		run: async ({ timeout_s, ...given }, context, signal) => {
 			const request = { ...given, timeout: timeout_s * SECOND }
-			const { reply, body } = await publicReply(context, request, signal)
-			const lines = Object.entries(reply.headers).map(([name, value]) => {
+			const { status, headers, body } = await publicReply(context, request, signal)
+			const lines = Object.entries(headers).map(([name, value]) => {
 				const secret = /cookie|authorization/.test(name) || looksSecret(name)
 				return `${name}: ${secret ? `[redacted:${name}]` : visible(value)}\n`
 			})
-			return `HTTP ${reply.status} (${UNTRUSTED})\n${lines.join('')}\n${body}`
+			return `HTTP ${status} (${UNTRUSTED})\n${lines.join('')}\n${body}`
 		},
 	},
 })
@@ -7115,23 +7115,7 @@ function publicReply(
 	signal: AbortSignal,
 ) {
 	const publicOnly = config.get('web_private') !== 'true'
-	return wholeReply(http, { method: 'GET', timeout: WEB_TIMEOUT, publicOnly, ...request }, signal)
-}
-
-async function wholeReply(http: HttpClient, request: HttpRequest, parent: AbortSignal) {
-	const late = `it took longer than ${formatDuration(request.timeout)}`
-	using clock = timeout(request.timeout, () => new HttpError('timeout', late), parent)
-	const reply = await http.send({ ...request, signal: clock.signal })
-	const type = reply.headers['content-type'] ?? ''
-	return { reply, type, body: bodyText(await reply.bytes(), type) }
-}
-
-function bodyText(bytes: Buffer, type: string) {
-	if (bytes.includes(0)) return `[binary, ${formatBytes(bytes.length)}]`
-	const head = /html|xml/.test(type) ? bytes.toString('latin1', 0, 4 * KB) : ''
-	const [, charset] = /(?:charset|encoding)\s*=\s*["']?([\w.:-]+)/i.exec(type + head) ?? []
-	const decoder = attempt(() => new TextDecoder(charset)) ?? new TextDecoder()
-	return decoder.decode(bytes)
+	return wholeReply(http, { method: 'GET', timeout: WEB_TIMEOUT, publicOnly, signal, ...request })
 }
 
 async function pageText(html: string, url: string, format: string) {
@@ -7463,8 +7447,8 @@ export const DATA_TOOLS = toolsOf('data', {
 			'Pick values out of JSON, JSONL (an array of its lines), YAML or TOML with JMESPath.',
 		takes: {
 			path: maybe(somePath),
-			text: maybe(arg.text('In place of `path`.')),
-			query: arg.text('Such as items[?price > `9`].name; @ is all of it.'),
+			text: maybe(arg('In place of `path`.')),
+			query: arg('Such as items[?price > `9`].name; @ is all of it.'),
 			limit: limitTo(1000, 100),
 		},
 		run: async ({ path: given, text: said, query, limit }, { workspace }) => {
@@ -7487,7 +7471,7 @@ export const DATA_TOOLS = toolsOf('data', {
 			'Read an SQLite, CSV or TSV file with SQL; a.csv is the table a. Returns JSON arrays by line: column names, then rows.',
 		takes: {
 			path: somePath,
-			sql: arg.text('One statement that reads; sqlite_schema lists the tables.'),
+			sql: arg('One statement that reads; sqlite_schema lists the tables.'),
 			params: maybe(
 				arg.list<Json>({ type: ['string', 'number', 'boolean', 'null'] }, 'A value for each ?.'),
 			),
@@ -7522,7 +7506,7 @@ export const DATA_TOOLS = toolsOf('data', {
 		description: 'Pack files and folders, ignored files too, into a .zip, .tar or .tar.gz.',
 		takes: {
 			paths: arg.texts('They keep their paths in the workspace.', { minItems: 1 }),
-			dest: arg.text('Its ending tells the kind.'),
+			dest: arg('Its ending tells the kind.'),
 			overwrite: arg.flag('Replace a file at `dest`.'),
 		},
 		annotations: REPLACES,
@@ -7562,7 +7546,7 @@ export const DATA_TOOLS = toolsOf('data', {
 		description: 'List or unpack a .zip, .tar or .tar.gz, wholly or not at all.',
 		takes: {
 			path: somePath,
-			dest: maybe(arg.text('Folder; default: beside it, with its name.')),
+			dest: maybe(arg('Folder; default: beside it, with its name.')),
 			list_only: arg.flag('Only list what it holds.'),
 			overwrite: arg.flag('Replace files that exist.'),
 		},
@@ -7585,7 +7569,7 @@ export const DATA_TOOLS = toolsOf('data', {
 const RECORD_HEAD = 512 // bytes
 const RECORD_TITLE = 80 // characters
 
-const recordName = ({ id, kind, title }: Omit<VaultRecord, 'body'>) =>
+const recordName = ({ id, kind, title }: RecordHead) =>
 	`${kind} ${id} "${headBytes(visible(title), RECORD_HEAD / 4)}"`
 
 const recordOf = async (store: Store, id: string) =>
@@ -7607,8 +7591,8 @@ function showTodos(todos: Todo[]) {
 }
 
 const TODO = takes({
-	id: maybe(arg.text('Of a known task.')),
-	text: arg.text('What to do.'),
+	id: maybe(arg('Of a known task.')),
+	text: arg('What to do.'),
 	status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
 })
 
@@ -7616,7 +7600,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 	vault_read: {
 		description: 'Read a vault record (note, memory, spilled result), whole or in part.',
 		takes: {
-			id: arg.text('Of the record.'),
+			id: arg('Of the record.'),
 			offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
 			limit: limitTo(65_536, 65_536),
 		},
@@ -7635,10 +7619,10 @@ export const NOTE_TOOLS = toolsOf('vault', {
 		description: 'Save a note, or a memory (a lasting fact), in the vault.',
 		takes: {
 			kind: arg.oneOf(['note', 'memory'], 'Of a new record.', { default: 'note' }),
-			title: maybe(arg.text('Default: the first line.')),
-			content: arg.text('All of it, without secrets.'),
+			title: maybe(arg('Default: the first line.')),
+			content: arg('All of it, without secrets.'),
 			tags: maybe(arg.texts('Words to find it by.')),
-			id: maybe(arg.text('Update this record instead.')),
+			id: maybe(arg('Update this record instead.')),
 		},
 		annotations: CHANGES,
 		judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
@@ -7661,7 +7645,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 	vault_search: {
 		description: 'Full-text search of notes, memories and records.',
 		takes: {
-			query: arg.text('Words; empty lists the newest.'),
+			query: arg('Words; empty lists the newest.'),
 			kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
 			limit: limitTo(50, 10),
 		},
@@ -7677,7 +7661,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 	},
 	vault_delete: {
 		description: 'Delete one vault record for good.',
-		takes: { id: arg.text('Of the record.') },
+		takes: { id: arg('Of the record.') },
 		annotations: annotate('Critical', 'destroys', { idempotent: true }),
 		preview: recordPreview,
 		run: async ({ id }, { store }) => {
@@ -7723,7 +7707,7 @@ function readAnswer(answer: string, options: string[], multi: boolean) {
 	const own = answer.trim()
 	const chosen = [...new Set(own.split(/[\s,]+/))].map((n) => options[Number(n) - 1])
 	const isChoice = !chosen.includes(undefined) && (multi || chosen.length === 1)
-	return (isChoice ? chosen.join('; ') : own) || undefined
+	return isChoice ? chosen.join('; ') : own
 }
 
 const WEEKDAYS = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
@@ -7741,7 +7725,7 @@ function momentIn(zone: string, now: number, add = '') {
 
 const offeredLines = (offered: ToolSchema[]) =>
 	[
-		offered.length > 0 ? 'offered from the next step on:' : 'no tool fits',
+		offered[0] ? 'offered from the next step on:' : 'no tool fits',
 		...offered.map(({ name, description }) => `- ${name}: ${description}`),
 	].join('\n')
 
@@ -7751,7 +7735,7 @@ export const ASK_TOOLS = toolsOf('agents', {
 	ask_user: {
 		description: "Ask the user a question when the decision is the user's, and wait.",
 		takes: {
-			question: arg.text('The whole question.'),
+			question: arg('The whole question.'),
 			options: maybe(arg.texts('Answers to choose.', { maxItems: 8 })),
 			multi: arg.flag('Several may be chosen.'),
 		},
@@ -7763,7 +7747,7 @@ export const ASK_TOOLS = toolsOf('agents', {
 			const text = ['the model asks:', ...asked].join('\n')
 			const answer = await awaitAnswer(USER_WAIT, signal, (until) => prompter.ask(text, {}, until))
 			const chosen = readAnswer(answer ?? '', options, multi)
-			if (chosen !== undefined) return `the user answered: ${chosen}`
+			if (chosen) return `the user answered: ${chosen}`
 			const why = prompter.available ? 'the user gave no answer' : 'nobody can be asked'
 			return { text: `${why}. Decide, and say what you assumed.`, isError: true }
 		},
@@ -7771,7 +7755,7 @@ export const ASK_TOOLS = toolsOf('agents', {
 	select_tools: {
 		description: 'Use when no offered tool fits: finds tools and offers them from then on.',
 		takes: {
-			query: maybe(arg.text('What it should do.')),
+			query: maybe(arg('What it should do.')),
 			names: maybe(arg.texts('Exact names of tools.')),
 			limit: limitTo(30, 10),
 		},
@@ -7786,8 +7770,8 @@ export const ASK_TOOLS = toolsOf('agents', {
 		description:
 			'Hand a separable task to a fresh sub-agent that sees only `task`; returns its final answer. Say everything it needs.',
 		takes: {
-			task: arg.text('All it is told: goal, files, what to answer.'),
-			profile: maybe(arg.text('Its profile; what that allows beyond yours stays denied.')),
+			task: arg('All it is told: goal, files, what to answer.'),
+			profile: maybe(arg('Its profile; what that allows beyond yours stays denied.')),
 			tools: maybe(arg.texts('Its only tools, of those you have.')),
 			max_steps: arg.range([1, 100], 20, 'Its requests to the model.'),
 		},
@@ -7798,10 +7782,10 @@ export const ASK_TOOLS = toolsOf('agents', {
 		family: 'text',
 		description: 'Unified diff of two texts or two files.',
 		takes: {
-			a: maybe(arg.text('The old text.')),
-			b: maybe(arg.text('The new text.')),
-			path_a: maybe(arg.text('File instead of a.')),
-			path_b: maybe(arg.text('File instead of b.')),
+			a: maybe(arg('The old text.')),
+			b: maybe(arg('The new text.')),
+			path_a: maybe(arg('File instead of a.')),
+			path_b: maybe(arg('File instead of b.')),
 			context: arg.range([0, 50], 3, 'Lines around a change.'),
 		},
 		paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
@@ -7815,8 +7799,8 @@ export const ASK_TOOLS = toolsOf('agents', {
 		family: 'time',
 		description: 'The time in a zone, and a moment counted from it.',
 		takes: {
-			tz: arg.text('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
-			add: maybe(arg.text('ISO 8601 duration, such as -P7D or PT90M.')),
+			tz: arg('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
+			add: maybe(arg('ISO 8601 duration, such as -P7D or PT90M.')),
 		},
 		run: async ({ tz, add }, { world }) => {
 			const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
@@ -7939,8 +7923,8 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		family: 'secrets',
 		description: 'Have the user type a key or token into the vault, unseen by you.',
 		takes: {
-			name: arg.text('Such as GITHUB_TOKEN.', { pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }),
-			reason: arg.text('What it is for; shown to the user.'),
+			name: arg('Such as GITHUB_TOKEN.', { pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }),
+			reason: arg('What it is for; shown to the user.'),
 		},
 		annotations: SETS,
 		run: async ({ name, reason }, { prompter, store: { redactor, secrets } }, signal) => {
@@ -7963,7 +7947,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	session_list: {
 		description: 'Saved conversations: id, title, profile, model, times, number of messages.',
 		takes: {
-			query: maybe(arg.text('Words in them; without, the newest.')),
+			query: maybe(arg('Words in them; without, the newest.')),
 			limit: limitTo(100, 20),
 		},
 		run: async ({ query, limit }, { store }) => {
@@ -7974,7 +7958,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	session_read: {
 		description: 'Read the messages of a saved conversation, oldest first.',
 		takes: {
-			id: arg.text('As session_list shows it.'),
+			id: arg('As session_list shows it.'),
 			offset: arg.whole('Messages to pass over.', { minimum: 0, default: 0 }),
 			limit: limitTo(200, 50),
 		},
@@ -8005,7 +7989,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	profile_switch: {
 		family: 'profiles',
 		description: 'Use another profile, its mode no wider, from the next turn on.',
-		takes: { name: arg.text('As profile_list shows it.') },
+		takes: { name: arg('As profile_list shows it.') },
 		annotations: SETS,
 		run: async ({ name }, context, signal) => {
 			const { store, approvals, config } = context
@@ -8022,7 +8006,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	model_list: {
 		family: 'models',
 		description: 'Models of the providers that are set up; window: context in tokens.',
-		takes: { provider: maybe(arg.text('Only of this one, such as openrouter.')) },
+		takes: { provider: maybe(arg('Only of this one, such as openrouter.')) },
 		annotations: LOOKS_OUT,
 		run: async ({ provider: only }, context, signal) => {
 			const all = configuredProviders(context.config)
@@ -8042,7 +8026,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	model_switch: {
 		family: 'models',
 		description: 'Use another model from the next turn of this session on.',
-		takes: { model: arg.text('provider/id, as model_list shows them.') },
+		takes: { model: arg('provider/id, as model_list shows them.') },
 		annotations: SETS,
 		run: async ({ model: asked }, context, signal) => {
 			const model = await listedModel(asked, context, signal)
@@ -8053,7 +8037,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	config_get: {
 		family: 'config',
 		description: 'Settings of tai: value, source, and what it hides (shadows).',
-		takes: { key: maybe(arg.text('omitted = all keys')) },
+		takes: { key: maybe(arg('omitted = all keys')) },
 		run: async ({ key }, { config }) => linesOf(key ? [config.explain(key)] : config.all()),
 	},
 	config_set: {
@@ -8061,7 +8045,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		description:
 			'Change a setting from the next run on; refused: permissions, wider limits, where keys go.',
 		takes: {
-			key: arg.text('As config_get shows it.'),
+			key: arg('As config_get shows it.'),
 			value: SETTING_VALUE,
 		},
 		annotations: RISKY,
@@ -8078,10 +8062,10 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		family: 'audit',
 		description: 'Past tool calls, approvals and denials, newest first, and how each ended.',
 		takes: {
-			kind: maybe(arg.text('Such as tool-call, mcp-call, approval, grant.')),
-			server: maybe(arg.text('Only of this MCP server.')),
-			tool: maybe(arg.text('Only of this tool.')),
-			since: maybe(arg.text('Such as 2026-05-01T12:00:00Z.', { format: 'date-time' })),
+			kind: maybe(arg('Such as tool-call, mcp-call, approval, grant.')),
+			server: maybe(arg('Only of this MCP server.')),
+			tool: maybe(arg('Only of this tool.')),
+			since: maybe(arg('Such as 2026-05-01T12:00:00Z.', { format: 'date-time' })),
 			limit: limitTo(500, 50),
 		},
 		run: async ({ since = '', ...filter }, { store }) => {
@@ -8265,17 +8249,17 @@ export function checkCallable(bridge: McpBridge, profile: string, server: string
 	fail(`${visible(name)} of ${server} cannot be called: ${state}`, help)
 }
 
-const SERVER = arg.text('Its name, as in mcp_list.')
-const SEAT = { server: SERVER, profile: maybe(arg.text('Without it, that of this session.')) }
+const SERVER = arg('Its name, as in mcp_list.')
+const SEAT = { server: SERVER, profile: maybe(arg('Without it, that of this session.')) }
 
 export const SERVER_TOOLS = toolsOf('mcp', {
 	mcp_add: {
 		description:
 			'Add MCP servers. The user has to agree to what is started; each is asked for its tools, then stored, and enabled only where a profile is given.',
 		takes: {
-			source: arg.text('JSON or TOML, command line, http(s) or GitHub address, or stored name.'),
-			name: maybe(arg.text('Name for the one server.')),
-			profile: maybe(arg.text('Enable it for this profile, such as "default".')),
+			source: arg('JSON or TOML, command line, http(s) or GitHub address, or stored name.'),
+			name: maybe(arg('Name for the one server.')),
+			profile: maybe(arg('Enable it for this profile, such as "default".')),
 		},
 		annotations: WILD,
 		run: async ({ source, name, profile }, context, signal) => {
@@ -8326,9 +8310,9 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		description:
 			'Find tools of MCP servers by a few words such as "github issues", and offer them from then on: call them directly.',
 		takes: {
-			query: arg.text('What the tool should do.'),
+			query: arg('What the tool should do.'),
 			limit: limitTo(15, 5),
-			server: maybe(arg.text('Only of this server.')),
+			server: maybe(arg('Only of this server.')),
 		},
 		core: true,
 		run: async ({ query, limit, server }, { select, bridge, profile }) => {
@@ -8343,7 +8327,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		description: 'Call a tool of an enabled MCP server by its own name. Returns what it returns.',
 		takes: {
 			server: SERVER,
-			tool: arg.text('Name of the tool, as the server has it.'),
+			tool: arg('Name of the tool, as the server has it.'),
 			args: maybe(arg.object('Its arguments.')),
 		},
 		annotations: WILD,
@@ -8680,7 +8664,8 @@ export class Tools {
 		const fits = (text: string) => byteLength(text) <= this.#options.resultMax
 		const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
 		const { output } = outcome
-		if (this.#isClean(output)) return outcome
+		const all = eachString(output).join('\n')
+		if (fits(all) && clean(all) === all) return outcome // nearly always
 		const whole = clean(output.text)
 		const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
 		return {
@@ -8693,16 +8678,6 @@ export class Tools {
 				...(images && { images }),
 			},
 		}
-	}
-
-	#isClean({ text, images, structured, blocks }: ToolOutput) {
-		const texts = eachString([text, structured, blocks])
-		const all = texts.join('\n')
-		return (
-			!images &&
-			all.length < this.#options.resultMax / 4 &&
-			this.context.store.redactor.redact(all) === all
-		)
 	}
 
 	async #spill(name: string, body: string) {
@@ -10432,8 +10407,8 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	const ask = async ([name, namesIn]: [string, Witness]) => {
 		const at = elsewhere[name] ?? `raw.githubusercontent.com/${repository}/${folder}/${name}`
 		try {
-			const { reply, body } = await wholeReply(app.http, { ...how, url: `${root}/${at}` }, signal)
-			if (reply.status !== 200) fail(`HTTP ${reply.status}`)
+			const { status, body } = await wholeReply(app.http, { ...how, url: `${root}/${at}`, signal })
+			if (status !== 200) fail(`HTTP ${status}`)
 			const named = await namesIn(body, place)
 			return { name, text: body, named, told: named.join(', ') || 'names nothing' }
 		} catch (error) {
@@ -10670,7 +10645,7 @@ export async function readResource({ workspace, redactor, fixed }: Shelf, uri: s
 	if (own) return own
 	const name = attempt(() => decodeURIComponent(RESOURCE_URI.exec(uri)?.[1] ?? '')) ?? ''
 	const real = await workspace.read(name).catch(() => '')
-	const stats = attempt(() => fs.statSync(real))
+	const stats = statOf(real)
 	if (!stats?.isFile() || (await isHidden(real, workspace)))
 		fail('there is no such resource', 'resources/list names them')
 	if (stats.size > TOOL_TEXT_MAX) fail(`it is too large: ${formatBytes(stats.size)}`)
@@ -10776,9 +10751,9 @@ function chatTool(parts: ServeParts) {
 			description:
 				'Give a task to the agent of this session. It has all tools and remembers earlier messages.',
 			takes: {
-				message: arg.text('What to do or to answer.', { minLength: 1 }),
-				session: maybe(arg.text('Go on with the saved session of this id.')),
-				profile: maybe(arg.text('The profile a new session starts with.')),
+				message: arg('What to do or to answer.', { minLength: 1 }),
+				session: maybe(arg('Go on with the saved session of this id.')),
+				profile: maybe(arg('The profile a new session starts with.')),
 				max_steps: maybe(arg.whole('Requests to the model at most.', { minimum: 1 })),
 			},
 			annotations: annotate('Medium', 'changes', { openWorld: true }),
@@ -10818,7 +10793,7 @@ const completionsTool = ({ app, config, redactor }: ServeParts) =>
 				messages: arg.list(
 					takes({
 						role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
-						content: arg.text('What is said.'),
+						content: arg('What is said.'),
 					}),
 					'The conversation, oldest first.',
 					{ minItems: 1 },

@@ -1,3 +1,4 @@
+// Finding in the vault: §store, by words and by parts of words.
 import t from 'tap'
 import type { Message } from '../tai.ts'
 import { openStore } from './fakes/vault.ts'

@@ -147,7 +147,10 @@ t.test('known secrets leave no file', async (t) => {
   writeFileSync(join(dir, 'mixed.bin'), Buffer.from('\0\u0001sk-token-123456\0', 'latin1'))
   writeFileSync(join(dir, 'n-sk-token-123456.txt'), 'x')
   const shelf = { workspace: new Workspace(dir, join(dir, 'home')), redactor, fixed: [] }
-  t.notMatch(JSON.stringify(await listResources(shelf, '', new AbortController().signal)), 'sk-token-123456')
+  t.notMatch(
+    JSON.stringify(await listResources(shelf, '', new AbortController().signal)),
+    'sk-token-123456',
+  )
   const { text } = await readResource(shelf, 'tai://workspace/a.txt')
   t.equal(text, 'known words and [redacted:T] in them\n')
   await t.rejects(readResource(shelf, 'tai://workspace/mixed.bin'), {

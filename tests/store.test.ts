@@ -87,7 +87,7 @@ t.test('the undo journal gives back bytes as they were, the newest first', async
   await store.pushUndo('s', [{ ...absent, path: 'a', group: 'g2' }])
   const all = await store.listUndo('s', 9)
   t.strictSame(
-    all.map(({ n, path, before, group }) => [n, path, before, group]),
+    all.map(({ n, path, before, group }) => [n, path, before && Buffer.from(before), group]),
     [
       [3, 'a', undefined, 'g2'],
       [2, 'empty', Buffer.alloc(0), 'g1'],

@@ -32,7 +32,7 @@ const probe = (run: () => Promise<ToolOutput>, more: object = {}) =>
     probe: {
       description: 'A probe.',
       takes: {
-        word: arg.text('Any word.'),
+        word: arg('Any word.'),
         times: arg.whole('How often.', { minimum: 1, default: 2 }),
       },
       annotations: annotate('Low', 'reads'),
@@ -131,7 +131,7 @@ t.test('what a caller does wrong is refused with words that help', async (t) => 
 })
 
 t.test('checkArguments fills in defaults and takes null for absent', async (t) => {
-  const schema = takes({ a: arg.text('a'), n: arg.whole('n', { default: 7 }), f: arg.flag('f') })
+  const schema = takes({ a: arg('a'), n: arg.whole('n', { default: 7 }), f: arg.flag('f') })
   t.same(checkArguments(schema, await schemaCheck(schema), { a: 'x', n: null }), {
     args: { a: 'x', n: 7, f: false },
   })

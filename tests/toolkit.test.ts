@@ -11,7 +11,7 @@ import {
 } from '../tai.ts'
 
 const fields = {
-  path: arg.text('Where.'),
+  path: arg('Where.'),
   from: maybe(arg.whole('First line.', { minimum: 1 })),
   limit: arg.whole('How many.', { default: 10 }),
   all: arg.flag('Everything.'),

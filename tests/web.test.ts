@@ -272,7 +272,7 @@ type Search = {
   setting?: string // HERE: the address of the fake
   handler: RequestListener
 }
-type Sent = { url: string; publicOnly?: boolean }
+type Sent = { url: string; publicOnly?: boolean | undefined }
 
 /** web_search with the three services in one local server, which stands for all their hosts. */
 async function searcher(t: T, { env = {}, setting, secret, handler }: Search) {
