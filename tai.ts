@@ -3814,7 +3814,11 @@ export abstract class RpcTransport {
 	abstract close(): Promise<void>
 	#waiting = new Map<
 		number,
-		{ answer: PromiseWithResolvers<JsonObject>; leave: (why: Error) => void; goOn: () => void }
+		{
+			answer: PromiseWithResolvers<JsonObject>
+			leave: (why: Error) => void
+			goOn: () => void
+		}
 	>()
 	#last = 0
 	#over: TaiError | undefined
@@ -3822,9 +3826,8 @@ export abstract class RpcTransport {
 
 	/** False for no message; with the `id` of an exchange, until that is answered. */
 	receive(message: unknown, id?: unknown) {
-		const take = (each: unknown) => this.#take(each, id)
-		// 2025-03-26 has several in one
-		const taken = Array.isArray(message) ? message.map(take).includes(true) : take(message)
+		const all = Array.isArray(message) ? message : [message] // 2025-03-26 has several in one
+		const taken = all.map((each) => this.#take(each, id)).includes(true)
 		return id === undefined ? taken : !this.#waiting.has(Number(id))
 	}
 
@@ -3851,23 +3854,19 @@ export abstract class RpcTransport {
 			const silence = `no answer to ${method} in ${formatDuration(wait)}`
 			leave(new LinkError('timeout', silence, { hint: this.hint?.() }))
 		}
-		const last = performance.now() + Math.max(wait, MCP_PROGRESS_MAX)
-		let clock: NodeJS.Timeout | undefined
-		const goOn = () => {
-			clearTimeout(clock)
-			clock = setTimeout(giveUp, Math.min(wait, last - performance.now()))
-		}
 		const stop = () => leave(signal?.reason)
-		this.#waiting.set(id, { answer, leave, goOn })
+		let clock: NodeJS.Timeout | undefined
+		this.#waiting.set(id, { answer, leave, goOn: () => clock?.refresh() })
+		const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
+		const full = method === 'tools/call' ? { ...params, ...meta } : params
+		this.#send({ id, method, params: full }, end, headers).catch(answer.reject)
+		clock = setTimeout(giveUp, wait) // while the server works
+		const limit = setTimeout(giveUp, Math.max(wait, MCP_PROGRESS_MAX))
+		signal?.addEventListener('abort', stop)
 		try {
-			const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
-			const full = method === 'tools/call' ? { ...params, ...meta } : params
-			this.#send({ id, method, params: full }, end, headers).catch(answer.reject)
-			goOn() // while the server works
-			signal?.addEventListener('abort', stop)
 			return await answer.promise
 		} finally {
-			clearTimeout(clock)
+			for (const timer of [clock, limit]) clearTimeout(timer)
 			signal?.removeEventListener('abort', stop)
 			this.#waiting.delete(id)
 		}
