@@ -3814,11 +3814,7 @@ export abstract class RpcTransport {
 	abstract close(): Promise<void>
 	#waiting = new Map<
 		number,
-		{
-			answer: PromiseWithResolvers<JsonObject>
-			leave: (why: Error) => void
-			goOn: () => void
-		}
+		{ answer: PromiseWithResolvers<JsonObject>; leave: (why: Error) => void; goOn: () => void }
 	>()
 	#last = 0
 	#over: TaiError | undefined
@@ -4403,7 +4399,7 @@ export class McpStdioTransport extends RpcTransport {
 		const { stdin } = this.#group.child
 		const line = `${rpcText(message)}\n`
 		const written = new Promise<boolean>((end) => stdin?.write(line, (error) => end(!error)))
-		if (stdin?.writable && stdin.writableLength === 0) return // it is in the pipe
+		if (stdin?.writable && !stdin.writableLength) return // it is in the pipe
 		const silence = `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`
 		if (!(await within(MCP_WRITE_TIMEOUT, written))) throw new LinkError('timeout', silence)
 		if (await written) return
@@ -5076,11 +5072,10 @@ const fitsGlob = (globs: string[], ...names: string[]) =>
 	})
 
 function pictureIn({ type, mimeType, data }: JsonObject) {
-	if (type !== 'image') return undefined
 	const [mime, base64] = [plainText(mimeType), plainText(data)]
-	const isImage = /^image\/(?:png|jpeg|gif|webp)$/.test(mime)
+	if (type !== 'image' || !/^image\/(?:png|jpeg|gif|webp)$/.test(mime)) return undefined
 	const isBase64 = base64.length < PICTURE_MAX && /^[A-Za-z0-9+/]+={0,2}$/.test(base64)
-	return isImage && isBase64 ? { mime, base64 } : undefined
+	return isBase64 ? { mime, base64 } : undefined
 }
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
@@ -5347,12 +5342,11 @@ export class McpBridge {
 		let listed: ReturnType<McpLink['tools']> | undefined
 		let due: NodeJS.Timeout | undefined
 		const opening = this.#open(entry, { changed, gone })
-		const list = () => {
-			const made = opening.then((client) => this.#list(server, client))
-			made.catch(gone)
-			return made
+		const tools = () => {
+			listed ??= opening.then((client) => this.#list(server, client))
+			listed.catch(gone)
+			return listed
 		}
-		const tools = () => (listed ??= list())
 		function changed() {
 			listed = undefined
 			clearTimeout(due) // a server may say so many times
