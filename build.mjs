@@ -134,7 +134,21 @@ function exportedNames() {
   return JSON.parse(execFileSync(pinnedNode(), args, { encoding: 'utf8' }))
 }
 
-/** Writes program.js: tai.ts and its packages as one script. */
+// CommonJS packages inside the bundle call `require` for builtins.
+const PRELUDE = `const require = ${get('module')}.createRequire(process.execPath)
+const libraries = new Map()
+const load = (library) => {
+  const source = Buffer.from(${get('sea')}.getRawAsset(library)).latin1Slice()
+  return new (${get('vm')}.Script)(source, { filename: library }).runInThisContext()(require)
+}
+const library = (name) => {
+  const [library] = /^(@[^/]+.)?[^/]+/.exec(name)
+  return libraries.getOrInsertComputed(library, load)[name]()
+};
+`
+
+/** Writes program.js, which is tai.ts, and a script for each library that it imports when needed: a
+ * one-shot needs none, and would hold four times its own size. Returns their names and files. */
 async function bundle(dir) {
   const { version } = readJson('package.json')
   const source = fs.readFileSync('tai.ts', 'utf8')
@@ -143,29 +157,47 @@ async function bundle(dir) {
   if (whole) throw new Error(`tai.ts may import names from a builtin, or * as, but not: ${whole}`)
   if (said !== version) throw new Error(`tai.ts says VERSION ${said}, package.json ${version}`)
   const esbuild = await import('esbuild')
-  const { outputFiles } = await esbuild.build({
-    // Not tai.ts itself: what it exports for tests alone is then left out.
-    stdin: { contents: "import './tai.ts'", resolveDir: root },
-    write: false,
-    bundle: true,
+  const asked = [...source.matchAll(/\bimport\('([^']+)'\)/g)].map(([, name]) => name)
+  const libraries = Map.groupBy(new Set(asked), (name) => /^(@[^/]+.)?[^/]+/.exec(name)[0])
+  const scriptOf = async (contents, options) => {
+    const { outputFiles } = await esbuild.build({
+      stdin: { contents, resolveDir: root },
+      write: false,
+      bundle: true,
+      platform: 'node',
+      target: 'node26',
+      mainFields: ['module', 'main'],
+      minify: true,
+      legalComments: 'none',
+      logLevel: 'warning',
+      plugins: [builtins],
+      ...options,
+    })
+    return outputFiles[0].text
+  }
+  // Not tai.ts itself: what it exports for tests alone is then left out.
+  const program = await scriptOf("import './tai.ts'", {
     format: 'iife',
-    platform: 'node',
-    target: 'node26',
-    mainFields: ['module', 'main'],
-    minify: true,
-    legalComments: 'none',
-    logLevel: 'warning',
-    plugins: [builtins],
-    // The second leaves out the experimental parser of undici, as Node's own build of it does.
-    define: {
-      'import.meta.main': 'true',
-      'import.meta.filename': 'undefined',
-      esbuildDetection: 'true',
-    },
+    external: asked,
+    define: { 'import.meta.main': 'true', 'import.meta.filename': 'undefined' },
   })
-  // CommonJS packages inside the bundle call `require` for builtins.
-  const require = `const require=${get('module')}.createRequire(process.execPath);`
-  fs.writeFileSync(join(dir, 'program.js'), require + outputFiles[0].text.replace(/^#!.*\n/, ''))
+  const own = program.replace(/^#!.*\n/, '').replaceAll(/\bimport\("/g, 'library("')
+  fs.writeFileSync(join(dir, 'program.js'), `${PRELUDE}${own}`)
+  // Without its experimental parser undici is as Node's own build has it.
+  const define = { esbuildDetection: 'true' }
+  const assets = {}
+  for (const [library, names] of libraries) {
+    const loads = names.map(
+      (name) => `${JSON.stringify(name)}: () => import(${JSON.stringify(name)})`,
+    )
+    const script = await scriptOf(`module.exports = { ${loads} }`, { format: 'cjs', define })
+    assets[library] = `${library.replace('/', '.')}.js`
+    fs.writeFileSync(
+      join(dir, assets[library]),
+      `(function (require, module = {}) {${script}\nreturn module.exports })`,
+    )
+  }
+  return assets
 }
 
 // V8 compiles a function when it is first called. A cache made before the program has run, as
@@ -204,13 +236,14 @@ function makeCache(dir) {
     JSON.stringify(file),
   )
   const code = `(${rehearse})(${files.join(', ')})`
-  const run = spawnSync(pinnedNode(), ['-e', code], { env, input: 'hi', encoding: 'utf8' })
+  const wait = { timeout: 60_000 } // ms; then it has failed
+  const run = spawnSync(pinnedNode(), ['-e', code], { env, input: 'hi', encoding: 'utf8', ...wait })
   if (run.status !== 0 || run.stdout.trim() !== 'Hello')
     throw new Error(`the rehearsal failed: ${run.stderr || run.error || run.stdout}`)
 }
 
 /** What goes into the binary: the program and, for the very Node that made it, V8's cache. */
-function makeBlob(dir, useCodeCache) {
+function makeBlob(dir, libraries, useCodeCache) {
   const output = useCodeCache ? 'cached.blob' : 'plain.blob'
   if (fs.existsSync(join(dir, output))) return join(dir, output)
   if (useCodeCache) makeCache(dir)
@@ -220,7 +253,7 @@ function makeBlob(dir, useCodeCache) {
     mainFormat: 'module',
     output,
     useCodeCache,
-    assets: { 'tai.js': 'program.js', ...cached },
+    assets: { 'tai.js': 'program.js', ...cached, ...libraries },
     disableExperimentalSEAWarning: true,
     execArgvExtension: 'none', // NODE_OPTIONS must not reach into tai
     // MiB, so that a one-shot ends before its first collection, and no more for a server; one thread
@@ -279,14 +312,14 @@ function nodeFor(target) {
 }
 
 /** Writes `output` whole or not at all: a test may be running the one before. */
-function makeBinary(target, dir, output) {
+function makeBinary(target, dir, libraries, output) {
   const copy = join(dir, 'node')
   const image = fs.readFileSync(nodeFor(target))
   let bare = image
   if (target.startsWith('linux')) bare = stripElf(image)
   if (target.startsWith('win')) bare = unsignPe(image)
   fs.writeFileSync(copy, bare, { mode: 0o755 })
-  const blob = makeBlob(dir, target === here)
+  const blob = makeBlob(dir, libraries, target === here)
   const segment = target.startsWith('darwin') ? ['--macho-segment-name', 'NODE_SEA'] : []
   postject([copy, 'NODE_SEA_BLOB', blob, '--sentinel-fuse', FUSE, ...segment])
   if (target.startsWith('darwin')) sign(copy)
@@ -450,9 +483,9 @@ async function build(outputs, { onlyStale = false } = {}) {
     const started = new Date()
     const dir = fs.mkdtempSync('dist/.build-')
     try {
-      await bundle(dir)
+      const libraries = await bundle(dir)
       for (const [target, output] of wanted) {
-        makeBinary(target, dir, output)
+        makeBinary(target, dir, libraries, output)
         fs.utimesSync(output, started, started) // a source edited meanwhile makes it stale
       }
     } finally {

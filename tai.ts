@@ -11230,20 +11230,16 @@ function answerText(answer: HttpAnswer) {
 }
 
 /** Of RFC 9112, what asks for nothing but an answer. */
-const PLAIN_LINE =
-	/(?!(?:transfer-encoding|te|trailer|expect|upgrade|connection(?!: ?keep-alive\r)):)[\w!#$%&'*+.^`|~-]+: ?[!-~](?:[\t -~]*[!-~])?\r\n/
-const PLAIN_HEAD = RegExp(`^POST /mcp HTTP/1\\.1\r\n(?:${PLAIN_LINE.source})+\r\n$`, 'i')
+const PLAIN_HEAD =
+	/^POST \/mcp HTTP\/1\.1\r\n(?:(?!(?:transfer-encoding|te|trailer|expect|upgrade|connection(?!: ?keep-alive\r)):)[\w!#$%&'*+.^`|~-]+: ?[!-~](?:[\t -~]*[!-~])?\r\n)+\r\n$/i
 
-function plainHead(bytes: Buffer): IncomingHttpHeaders | undefined {
-	const text = bytes.toString('latin1')
-	if (!PLAIN_HEAD.test(text)) return undefined
-	const [, ...lines] = text.trimEnd().split('\r\n')
-	const pairs = lines.map((line) => {
-		const [name = ''] = line.split(':', 1)
-		return [name.toLowerCase(), line.slice(name.length + 1).trimStart()]
-	})
-	const headers = Object.fromEntries(pairs)
-	return headers.host && Object.keys(headers).length === pairs.length ? headers : undefined
+function plainHead(text: string): IncomingHttpHeaders | undefined {
+	const lines = [...text.matchAll(/^([^:\n]+): ?(.*)\r$/gm)]
+	const headers = Object.fromEntries(
+		lines.map(([, name = '', value]) => [name.toLowerCase(), value]),
+	)
+	const isWhole = headers['host'] && Object.keys(headers).length === lines.length
+	return isWhole && PLAIN_HEAD.test(text) ? headers : undefined
 }
 
 /** A connection that has asked nothing yet that is for node:http. */
@@ -11284,8 +11280,8 @@ class PlainLine {
 	#isPlain(bytes: Buffer) {
 		if (!this.#head[0] || !bytes.subarray(0, this.#head.length).equals(this.#head)) {
 			const head = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)
-			const headers = head.length > MCP_HEAD_MAX ? undefined : plainHead(head)
-			const asked = { method: 'POST', url: '/mcp', headers }
+			const headers = head.length <= MCP_HEAD_MAX && plainHead(head.toString('latin1'))
+			const asked = { method: 'POST', url: '/mcp' }
 			if (!headers || gateOf({ ...asked, headers }, [`${headers.host}`], this.#door)) return false
 			if (!this.#head[0]) this.#socket.setTimeout(MCP_KEEP_ALIVE + SECOND)
 			this.#head = Buffer.from(head)
