@@ -712,16 +712,18 @@ export async function sleep(ms: number, signal?: AbortSignal) {
 
 /** Whether `work` settled in time. Never rejects. */
 export async function within(ms: number, work: Promise<unknown>, signal?: AbortSignal) {
-	const { promise: late, resolve } = Promise.withResolvers<undefined>()
-	const giveUp = () => resolve(undefined)
-	const timer = setTimeout(giveUp, signal?.aborted ? 0 : ms)
-	signal?.addEventListener('abort', giveUp)
-	try {
-		return (await Promise.race([late, Promise.allSettled([work])])) !== undefined
-	} finally {
-		clearTimeout(timer)
-		signal?.removeEventListener('abort', giveUp)
-	}
+	const { promise, resolve: wake } = Promise.withResolvers<unknown>()
+	let isOver = false
+	const end = () => wake((isOver = true))
+	work.then(end, end)
+	await undefined // what has settled needs no timer
+	if (isOver) return true
+	const timer = setTimeout(wake, signal?.aborted ? 0 : ms)
+	signal?.addEventListener('abort', wake)
+	await promise
+	clearTimeout(timer)
+	signal?.removeEventListener('abort', wake)
+	return isOver
 }
 
 /** Aborts after `ms` or with `parent`. Dispose it. */
@@ -738,6 +740,11 @@ async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => 
 		if (done) return value
 		see?.(value)
 	}
+}
+
+function lazy<T>(open: () => T) {
+	let opened: T | undefined
+	return () => (opened ??= open())
 }
 
 /** One after the other. */
@@ -3795,6 +3802,8 @@ type RpcOptions = {
 	headers?: RpcHeaders
 }
 
+type RpcEnd = () => { signal: AbortSignal } // slow to make
+
 /** A subclass carries the messages. */
 export abstract class RpcTransport {
 	version: string | undefined
@@ -3802,11 +3811,11 @@ export abstract class RpcTransport {
 	gone = () => {}
 	hint?(): string | undefined
 	/** Over HTTP, until its exchange is over. Throws LinkError, HttpError. */
-	abstract send(message: RpcWords, signal?: AbortSignal, headers?: RpcHeaders): Promise<void>
+	abstract send(message: RpcWords, end?: RpcEnd, headers?: RpcHeaders): Promise<void>
 	abstract close(): Promise<void>
 	#waiting = new Map<
 		number,
-		{ answer: PromiseWithResolvers<JsonObject>; stop: AbortController; clock: NodeJS.Timeout }
+		{ answer: PromiseWithResolvers<JsonObject>; leave: (why: Error) => void; goOn: () => void }
 	>()
 	#last = 0
 	#over: TaiError | undefined
@@ -3814,7 +3823,7 @@ export abstract class RpcTransport {
 
 	/** False for no message; with the `id` of an exchange, until that is answered. */
 	receive(message: unknown, id?: unknown) {
-		const all = [message].flat() // 2025-03-26 has several in one
+		const all = Array.isArray(message) ? message : [message] // 2025-03-26 has several in one
 		const taken = all.map((each) => this.#take(each, id)).includes(true)
 		return id === undefined ? taken : !this.#waiting.has(Number(id))
 	}
@@ -3822,7 +3831,7 @@ export abstract class RpcTransport {
 	lost(why: TaiError) {
 		if (this.#over) return
 		this.#over = why
-		for (const { stop } of this.#waiting.values()) stop.abort(why)
+		for (const { leave } of this.#waiting.values()) leave(why)
 		this.gone()
 	}
 
@@ -3831,29 +3840,31 @@ export abstract class RpcTransport {
 		signal?.throwIfAborted()
 		const id = ++this.#last
 		const answer = Promise.withResolvers<JsonObject>()
-		const silence = `no answer to ${method} in ${formatDuration(wait)}`
-		const stop = new AbortController() // AbortSignal.any is slow
-		const end = stop.signal
-		end.addEventListener('abort', () => answer.reject(end.reason))
-		const leave = () => stop.abort(signal?.reason)
-		signal?.addEventListener('abort', leave)
-		const giveUp = () => stop.abort(new LinkError('timeout', silence, { hint: this.hint?.() }))
-		const clock = setTimeout(giveUp, wait)
+		const end = lazy(() => new AbortController())
+		const leave = (why: Error) => {
+			answer.reject(why)
+			end().abort(why)
+			const told = { requestId: id, reason: messageOf(why) }
+			if (method !== 'initialize') this.notify('notifications/cancelled', told).catch(() => {})
+		}
+		const giveUp = () => {
+			const silence = `no answer to ${method} in ${formatDuration(wait)}`
+			leave(new LinkError('timeout', silence, { hint: this.hint?.() }))
+		}
+		const stop = () => leave(signal?.reason)
+		let clock: NodeJS.Timeout | undefined
+		this.#waiting.set(id, { answer, leave, goOn: () => clock?.refresh() })
+		const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
+		const full = method === 'tools/call' ? { ...params, ...meta } : params
+		this.#send({ id, method, params: full }, end, headers).catch(answer.reject)
+		clock = setTimeout(giveUp, wait) // while the server works
 		const limit = setTimeout(giveUp, Math.max(wait, MCP_PROGRESS_MAX))
-		this.#waiting.set(id, { answer, stop, clock })
+		signal?.addEventListener('abort', stop)
 		try {
-			const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
-			const full = method === 'tools/call' ? { ...params, ...meta } : params
-			this.#send({ id, method, params: full }, end, headers).catch(answer.reject)
 			return await answer.promise
-		} catch (error) {
-			const told = { requestId: id, reason: messageOf(error) }
-			if (end.aborted && method !== 'initialize')
-				this.notify('notifications/cancelled', told).catch(() => {})
-			throw error
 		} finally {
 			for (const timer of [clock, limit]) clearTimeout(timer)
-			signal?.removeEventListener('abort', leave)
+			signal?.removeEventListener('abort', stop)
 			this.#waiting.delete(id)
 		}
 	}
@@ -3867,7 +3878,7 @@ export abstract class RpcTransport {
 
 	#heard(method: string, id: unknown, params: unknown) {
 		const token = Number(plainText(Object(params)['progressToken']))
-		if (method === 'notifications/progress') this.#waiting.get(token)?.clock.refresh()
+		if (method === 'notifications/progress') this.#waiting.get(token)?.goOn()
 		if (!isRpcId(id)) return this.hear(method)
 		if (++this.#owed > MCP_QUEUE_MAX)
 			return this.lost(new LinkError('protocol', 'it asks without reading the answers'))
@@ -4389,6 +4400,7 @@ export class McpStdioTransport extends RpcTransport {
 		const { stdin } = this.#group.child
 		const line = `${rpcText(message)}\n`
 		const written = new Promise<boolean>((end) => stdin?.write(line, (error) => end(!error)))
+		if (stdin?.writable && !stdin.writableLength) return // it is in the pipe
 		const silence = `it reads nothing for ${formatDuration(MCP_WRITE_TIMEOUT)}`
 		if (!(await within(MCP_WRITE_TIMEOUT, written))) throw new LinkError('timeout', silence)
 		if (await written) return
@@ -4407,19 +4419,21 @@ export class McpStdioTransport extends RpcTransport {
 	}
 
 	#hear(text: string) {
-		for (const [ends, piece] of text.split('\n').entries()) {
-			if (ends > 0) this.#take()
-			this.#line += piece
-			if (this.#line.length <= MCP_HTTP_MAX_BODY) continue
+		const [rest = '', ...lines] = text.split('\n')
+		this.#line += rest
+		if (this.#line.length > MCP_HTTP_MAX_BODY) {
 			this.#end(`a line of its stdout is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
 			this.#line = ''
 			return void this.#group.child.stdout?.destroy()
+		}
+		for (const next of lines) {
+			this.#take()
+			this.#line = next
 		}
 	}
 
 	#take() {
 		const text = this.#line.trim()
-		this.#line = ''
 		if (text === '' || this.receive(rpcParsed(text))) return
 		this.#aside.push(`\n${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
 	}
@@ -4463,7 +4477,8 @@ export class McpHttpTransport extends RpcTransport {
 		this.lost(why)
 	}
 
-	async send(message: RpcWords, signal?: AbortSignal, headers: RpcHeaders = {}) {
+	async send(message: RpcWords, end?: RpcEnd, headers?: RpcHeaders) {
+		const signal = end?.().signal
 		const body = rpcText(message)
 		if (byteLength(body) > MCP_HTTP_MAX_BODY)
 			noMcp(`a message is over ${formatBytes(MCP_HTTP_MAX_BODY)}`)
@@ -4700,7 +4715,7 @@ export class McpClient {
 		args: JsonObject,
 		options: Partial<RpcOptions> = {},
 	) {
-		const headers: RpcHeaders = {}
+		const headers: RpcHeaders = { 'Mcp-Name': headerText(name) }
 		for (const [key, header] of marked)
 			if (args[key] != null) headers[`Mcp-Param-${header}`] = headerText(args[key])
 		const result = await this.#ask('tools/call', { name, arguments: args }, { ...options, headers })
@@ -4743,10 +4758,9 @@ export class McpClient {
 	}
 
 	async #ask(method: string, params: JsonObject, { headers, ...options }: Partial<RpcOptions>) {
-		const named = 'name' in params && { 'Mcp-Name': headerText(params['name'] ?? null) }
 		const isModern = this.#transport.version === MODERN
-		const modern = { headers: { 'Mcp-Method': method, ...named, ...headers } }
-		const how = { wait: MCP_CALL_TIMEOUT, ...options, ...(isModern && modern) }
+		const modern = isModern && { headers: { 'Mcp-Method': method, ...headers } }
+		const how = { wait: MCP_CALL_TIMEOUT, ...options, ...modern }
 		const full = isModern ? { ...params, _meta: MODERN_META } : params
 		const ask = () => this.#transport.request(method, full, how)
 		const result = await ask().catch(async (error) => {
@@ -4947,9 +4961,11 @@ export class McpRegistry {
 
 	withheld = (server: string) => this.row(server).options.withheld ?? []
 
-	accepts = (server: string, tool: McpDefinition) =>
-		!!this.#db.get`SELECT 1 FROM mcp_tool_pins
-			WHERE server = ${server} AND tool = ${tool.name} AND hash = ${pinned(tool).hash}`
+	accepts = (server: string, { hash }: Pick<Pinned, 'hash'>) =>
+		this.once(
+			`pins of ${server}`,
+			() => this.#db.all<Pinned>`SELECT hash FROM mcp_tool_pins WHERE server = ${server}`,
+		).some((pin) => pin.hash === hash)
 
 	drift(server: string) {
 		const known = this.definitions(server)
@@ -4968,8 +4984,9 @@ export class McpRegistry {
 			}
 			const known = (text: string) => this.#store.redactor.known(text)
 			const others = listed
+				.map(pinned)
 				.filter((tool) => !this.accepts(server, tool))
-				.map((tool) => ({ ...Object(mapStrings(pinned(tool), known)), name: tool.name }))
+				.map((tool) => ({ ...Object(mapStrings(tool, known)), name: tool.name }))
 			if (isFirst) for (const each of others) this.#pin(server, each)
 			this.#setOption(server, 'withheld', isFirst ? [] : others)
 			return this.drift(server)
@@ -5057,9 +5074,9 @@ const fitsGlob = (globs: string[], ...names: string[]) =>
 
 function pictureIn({ type, mimeType, data }: JsonObject) {
 	const [mime, base64] = [plainText(mimeType), plainText(data)]
-	const isImage = type === 'image' && /^image\/(?:png|jpeg|gif|webp)$/.test(mime)
+	if (type !== 'image' || !/^image\/(?:png|jpeg|gif|webp)$/.test(mime)) return undefined
 	const isBase64 = base64.length < PICTURE_MAX && /^[A-Za-z0-9+/]+={0,2}$/.test(base64)
-	return isImage && isBase64 ? { mime, base64 } : undefined
+	return isBase64 ? { mime, base64 } : undefined
 }
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
@@ -5123,7 +5140,7 @@ export type BridgeOptions = {
 	watch: (label: string) => Disposable
 }
 
-type McpLink = { client: McpClient; tools: () => Promise<Map<string, McpTool>> }
+type McpLink = { client: McpClient; tools: () => Promise<Map<string, McpTool & Pinned>> }
 
 export type Resolver = (url: string, signal: AbortSignal) => Promise<McpEntry>
 
@@ -5302,20 +5319,21 @@ export class McpBridge {
 	}
 
 	async #link(server: string, signal: AbortSignal) {
-		const asking = this.#links
-			.getOrInsertComputed(server, this.#dial)
-			.then(async ({ client, tools }) => ({ client, tools: await tools() }))
-		await within(MCP_CALL_TIMEOUT, asking, signal)
-		signal.throwIfAborted()
-		return asking
+		const wait = async <T>(work: Promise<T>) => {
+			await within(MCP_CALL_TIMEOUT, work, signal)
+			signal.throwIfAborted()
+			return work
+		}
+		const { client, tools } = await wait(this.#links.getOrInsertComputed(server, this.#dial))
+		return { client, tools: await wait(tools()) }
 	}
 
 	#dial = (server: string) => {
-		const { promise, resolve } = Promise.withResolvers<McpLink>()
-		const lost = () => void this.#drop(server, promise) // it may still run
-		promise.catch(lost)
-		resolve(this.#connect(server, lost))
-		return promise
+		let link: Promise<McpLink> | undefined
+		const lost = () => void this.#drop(server, link) // it may still run
+		link = this.#connect(server, lost)
+		link.catch(lost)
+		return link
 	}
 
 	async #connect(server: string, gone: () => void) {
@@ -5343,7 +5361,7 @@ export class McpBridge {
 		const { length } = this.registry.learn(server, tools)
 		const what = `${server}: ${count(length, 'new or changed tool')} withheld`
 		if (length > 0) this.#options.notice(`${what}; see \`tai mcp pins ${server}\``)
-		return new Map(tools.map((tool) => [tool.name, tool]))
+		return new Map(tools.map((tool) => [tool.name, { ...tool, ...pinned(tool) }]))
 	}
 
 	async #open(entry: McpEntry, options: ClientOptions) {
@@ -5633,8 +5651,8 @@ export class Approvals {
 			const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
 			await store.audit('approval', row, session, pace)
 		}
-		const line = redactor.redact(`runs ${nameCall(tool, exact)} ${visible(text)}`)
-		return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
+		const line = () => redactor.redact(`runs ${nameCall(tool, exact)} ${visible(text)}`)
+		return { ...decided, denial, say: verdict === 'say' ? clip(line(), SAID_MAX) : undefined }
 	}
 
 	async check(call: ApprovalRequest) {
@@ -9815,11 +9833,6 @@ function Copy(this: object, all: object) {
 
 const copying = <T>() => Copy as unknown as new (all: T) => T
 const closePart = (part: { close(): Promise<void> | void }) => part.close()
-
-function lazy<T>(open: () => T) {
-	let opened: T | undefined
-	return () => (opened ??= open())
-}
 
 const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace('T', ' ')
 

@@ -346,6 +346,7 @@ t.test('a server that does not read is waited for, up to a limit', async (t) => 
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const stuck = failure(peer.notify('x'.repeat(MB)))
+  await undefined // then the timer runs
   mock.timers.tick(MCP_WRITE_TIMEOUT)
   t.match(await stuck, { kind: 'timeout', message: 'it reads nothing for 30.0 s' })
   mock.timers.reset()

@@ -31,7 +31,7 @@ export class Scripted extends RpcTransport {
     this.receive({ jsonrpc: '2.0', ...message })
   }
 
-  async send(said: object, _signal?: AbortSignal, headers?: Sent['headers']) {
+  async send(said: object, _end?: unknown, headers?: Sent['headers']) {
     const message: Sent = { ...JSON.parse(JSON.stringify(said)), headers }
     this.sent.push(message)
     const { method = '', id, params = {} } = message
