@@ -83,7 +83,7 @@
 //   §web        pages and APIs
 //     WEB_TOOLS
 //   §data       tables, documents and archives, asked and packed
-//     QUERY_PROCESS queryTable DATA_TOOLS
+//     QUERY_PROCESS answerQuery DATA_TOOLS
 //   §notes      records of the vault, and tasks
 //     NOTE_TOOLS
 //   §asking     the person, the clock, the machine
@@ -248,6 +248,7 @@ export const GREP_FILE_MAX = 2 * MB // larger files are passed over
 export const WALK_MAX = 100_000 // entries; then it says it stopped
 export const SQL_TIME = 30 * SECOND // then the query is ended
 export const SQL_TEXT_MAX = 1 * MB // of rows; then it says it stopped
+export const QUERY_MEMORY = 1_280 * MB // half of it Node's own; then the query is ended
 export const ARCHIVE_MAX = 256 * MB // packed or not; then refused
 export const ARCHIVE_ITEMS_MAX = 10_000 // then refused
 export const ARCHIVE_RATIO_MAX = 200 // times its size, from 16 MB on: a bomb
@@ -4100,10 +4101,8 @@ async function jsonIn(text: string, paste: Said) {
 		for (const { error, offset } of errors) {
 			const why = printParseErrorCode(error)
 			if (offset >= length && !why.startsWith('Close')) continue // of what follows
-			const lines = text.slice(0, begin + offset).split('\n')
-			const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
-			const words = why.replace(/\B[A-Z]/g, ' $&').toLowerCase()
-			unfit(`${place}: ${words}`, 'are its quotes curly (“ ”), or is it only a part?')
+			const fault = faultWords(why, text.slice(0, begin + offset))
+			unfit(fault, 'are its quotes curly (“ ”), or is it only a part?')
 		}
 		prose += text.slice(end, index)
 		end = begin + length
@@ -4112,6 +4111,12 @@ async function jsonIn(text: string, paste: Said) {
 	}
 	if (/\w/.test(prose + text.slice(end))) paste.note('prose is ignored')
 	return values
+}
+
+function faultWords(why: string, before: string) {
+	const lines = before.split('\n')
+	const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
+	return `${place}: ${why.replace(/\B[A-Z]/g, ' $&').toLowerCase()}`
 }
 
 /** `__proto__` is a key like any other. */
@@ -7161,30 +7166,54 @@ function tableText(rows: string) {
 
 //#region §data: tables, documents and archives, asked and packed
 //
-// 1. A query only reads one file. SQLite cannot be stopped, so it has a process, which can.
+// 1. A query only reads one file. It can neither be stopped nor kept from eating all memory, so it
+//    has a process, which can (its memory where there is a `ulimit` that counts).
 // 2. Of an archive all is judged, names, links and sizes, before a byte is written.
 // 3. What JSON cannot hold (large integers, dates, bytes) is text.
 // Not here: passwords, hard links, sparse files, other kinds of archives.
 
 const BLOB_SHOWN = 64 // characters
 
-function jsonPart(_: string, part: unknown) {
+function jsonPart(part: unknown) {
 	if (part instanceof Uint8Array) return clip(`x'${Buffer.from(part).toString('hex')}'`, BLOB_SHOWN)
-	if (typeof part !== 'bigint') return part
-	return Number.isSafeInteger(Number(part)) ? Number(part) : `${part}`
+	if (typeof part === 'bigint' && Number.isSafeInteger(Number(part))) return Number(part)
+	const isOdd = typeof part === 'bigint' || (typeof part === 'number' && !Number.isFinite(part))
+	return isOdd ? `${part}` : part
 }
 
-const toJson = (value: unknown, indent = 0) =>
-	attempt(() => JSON.stringify(value, jsonPart, indent)) ?? fail('too deep or large for JSON')
+function toJson(value: unknown, indent = 0) {
+	let room = TOOL_TEXT_MAX
+	const partOf = (_: string, part: unknown) =>
+		room-- > 0 ? jsonPart(part) : fail('too many parts')
+	const text = attempt(() => JSON.stringify(value, partOf, indent))
+	return text ?? fail('too deep or large for JSON')
+}
+
+/** Of JSON. */
+const exactPart = (_: string, part: unknown, of?: { source: string }) =>
+	Number.isInteger(part) && !Number.isSafeInteger(part) ? of?.source : part
 
 /** By the ending of its name, else as the first kind that it fits. */
-async function documentReader(text: string, name: string) {
+async function readDocument(text: string, name: string) {
+	const { parse: faultsOf, printParseErrorCode } = await import('jsonc-parser')
 	const { parse } = await import('smol-toml')
 	const { parseAllDocuments } = await import('yaml')
+	const json = (part: string, above = ''): unknown => {
+		try {
+			return JSON.parse(part, /\d{16}/.test(part) ? exactPart : undefined)
+		} catch (cause) {
+			const faults: JsonError[] = []
+			faultsOf(part, faults, { disallowComments: true })
+			for (const { error, offset } of faults)
+				fail(`no JSON: ${faultWords(printParseErrorCode(error), above + part.slice(0, offset))}`)
+			return failBy(cause)
+		}
+	}
 	const lines = () =>
-		text.split('\n').flatMap((line): unknown => (line.trim() ? [JSON.parse(line)] : []))
+		text.split('\n').flatMap((line, i) => (line.trim() ? [json(line, '\n'.repeat(i))] : []))
 	const yaml = () => {
-		const documents = [...parseAllDocuments(text, { merge: true, logLevel: 'error' })]
+		const how = { merge: true, intAsBigInt: true, resolveKnownTags: false } // such as !!set
+		const documents = [...parseAllDocuments(text, { ...how, logLevel: 'error' })]
 		const values = documents.map((document): unknown => {
 			for (const error of document.errors) throw error
 			return document.toJS()
@@ -7192,87 +7221,152 @@ async function documentReader(text: string, name: string) {
 		return values.length > 1 ? values : (values[0] ?? null)
 	}
 	const kinds: [RegExp, () => unknown][] = [
-		[/^$/, () => JSON.parse(text)],
+		[/\.json$/i, () => json(text)],
 		[/\.(jsonl|ndjson)$/i, lines],
 		[/\.toml$/i, () => JSON.parse(toJson(parse(text, { integersAsBigInt: 'asNeeded' })))],
 		[/\.ya?ml$/i, () => JSON.parse(toJson(yaml()))],
 	]
 	const own = kinds.filter(([ending]) => ending.test(name))
-	return () => {
-		let fault: unknown
-		for (const [, read] of own.length > 0 ? own : kinds)
-			try {
-				return read()
-			} catch (error) {
-				fault = error
-			}
-		const [why] = `${Object(fault).message}`.split('\n', 1) // no excerpt
-		fail(`${name}: ${why}`)
-	}
+	const isJson = /^\s*[[{]/.test(text) // or begins TOML
+	let fault: unknown
+	for (const [, read] of own[0] ? own : kinds.slice(0, isJson ? -1 : undefined))
+		try {
+			const found = read()
+			if (own[0] || typeof found !== 'string' || /^\s*"/.test(text)) return found
+			fail('it is plain text')
+		} catch (error) {
+			fault = (isJson && fault) || error
+		}
+	const [why] = `${Object(fault).message}`.split('\n', 1) // no excerpt
+	return fail(`${why}`)
 }
 
-function foundText(found: unknown, limit: number) {
-	if (!Array.isArray(found)) return toJson(found ?? null, 2)
-	const items = found.slice(0, limit).map((item) => toJson(item))
-	const more = found.length > limit && `${limit} of ${found.length} results shown`
-	return joinParts([`[${items.join(',\n')}]`, inBrackets([more])])
+/** What there is room for, and whether that is all. */
+function jsonLines(items: Iterable<unknown>, limit: number, indent = 0) {
+	const lines: string[] = []
+	let room = SQL_TEXT_MAX
+	for (const item of items) {
+		const line = toJson(item, indent)
+		room -= byteLength(line)
+		if (lines.length < limit && room >= 0) lines.push(line)
+		else if (lines[0]) return { lines, isAll: false }
+		else fail(`larger than ${formatBytes(SQL_TEXT_MAX)}: narrow the query`)
+	}
+	return { lines, isAll: true }
 }
 
 /** The argument that makes tai the process of one query. */
-export const QUERY_PROCESS = '--query-table'
+export const QUERY_PROCESS = '--query'
 
-type TableQuery = Record<'at' | 'url' | 'sql' | 'csv', string> & { params: Json[]; limit: number }
+/** Without `params`, of a document. */
+type Query = Record<'at' | 'text' | 'query', string> & { limit: number } & Loose<{ params: Json[] }>
 
-/** Answers a TableQuery, in JSON, by lines. Throws TaiError. */
-export async function queryTable(given: string) {
-	const { at, url, csv, sql, params, limit }: TableQuery = JSON.parse(given)
+/** Answers a Query, in JSON, by lines. Throws TaiError. */
+export async function answerQuery(given: string) {
+	const query: Query = attempt(() => JSON.parse(given)) ?? fail('so tai asks itself')
+	return (query.params ? queryTable : queryDocument)(query)
+}
+
+async function queryDocument({ at, text, query, limit }: Query) {
+	const { search } = await import('@jmespath-community/jmespath')
+	const document = await readDocument(text, at)
+	const failed = (cause: unknown) => failBy(cause, 'the query fails: ')
+	const found = await Promise.try(search, document as never, query).catch(failed)
+	if (!Array.isArray(found)) return jsonLines([found ?? null], 1, 2).lines.join()
+	const { lines, isAll } = jsonLines(found, limit)
+	const more = !isAll && `${lines.length} of ${found.length} results shown`
+	return joinParts([`[${lines.join(',\n')}]`, inBrackets([more])])
+}
+
+/** A WAL that nobody has open: reading must leave no files beside it. */
+function databaseUrl(at: string) {
+	const url = builtin('node:url').pathToFileURL(at)
+	const head = Buffer.alloc(20)
+	fs.readSync(fs.openSync(at, 'r'), head)
+	const [wal, shm] = ['-wal', '-shm'].map((end) => fs.existsSync(at + end))
+	const none = process.platform === 'win32' ? 'vfs=win32-none' : 'vfs=unix-none'
+	if (head[18] === 2 && !(wal && shm)) url.search = wal ? none : 'immutable=1'
+	return url
+}
+
+const SQL_REST = /^(?:[\s;]|--.*|\/\*[^]*?\*\/)*$/
+
+const HOT_JOURNAL = 776 // SQLITE_READONLY_ROLLBACK
+
+async function queryTable({ at, text, query, params = [], limit }: Query) {
 	const { DatabaseSync: Connection } = builtin('node:sqlite')
-	const options = { readOnly: !csv, timeout: STORE_BUSY, limits: { attach: 0 } }
+	const options = { readOnly: !text, timeout: STORE_BUSY, limits: { attach: 0 } }
 	try {
-		const db = new Connection(csv ? ':memory:' : url, options)
-		if (csv) await fillTable(db, csv, at)
+		const url = text ? ':memory:' : databaseUrl(at)
+		const db = new Connection(url, options)
+		if (text) await fillTable(db, text, at)
+		// Then no file is needed to share the WAL.
+		if (/-none$/.test(`${url}`)) db.exec('PRAGMA locking_mode = EXCLUSIVE')
 		db.exec('PRAGMA query_only = 1')
-		const statement = db.prepare(sql)
-		if (/[^\s;]/.test(sql.slice(statement.sourceSQL.length))) fail('one statement at a time')
+		const statement = db.prepare(query)
+		if (!SQL_REST.test(query.slice(statement.sourceSQL.length))) fail('one statement at a time')
 		statement.setReadBigInts(true)
 		statement.setReturnArrays(true)
 		const values = params.map((value) =>
 			typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value,
 		) as SQLInputValue[]
-		const lines = [toJson(statement.columns().map(({ name }) => name))]
-		let room = SQL_TEXT_MAX
-		for (const row of statement.iterate(...values)) {
-			const line = toJson(row)
-			room -= line.length
-			if (lines.length > limit || room < 0) return joinParts([...lines, '[there is more]'])
-			lines.push(line)
-		}
-		return joinParts([...lines, `[${count(lines.length - 1, 'row')}]`])
+		const names = toJson(statement.columns().map(({ name }) => name))
+		const { lines, isAll } = jsonLines(statement.iterate(...values), limit)
+		return joinParts([names, ...lines, `[${isAll ? count(lines.length, 'row') : 'there is more'}]`])
 	} catch (cause) {
-		failBy(cause)
+		if (Object(cause).errcode !== HOT_JOURNAL) failBy(cause)
+		return fail('it has an unfinished change: open it once with the program that made it')
 	}
 }
 
 const inQuotes = (name: string) => `"${name.replaceAll('"', '""')}"`
 
-/** A column is of numbers when none has a zero before it or too many digits. */
-const CSV_NUMBER = /^(-?(0|[1-9]\d{0,14})(\.\d+)?)?$/
+/** As JavaScript writes it: 007, 1.10 and more digits than a number has are text. */
+const isPlainNumber = (text = '') => !text || (/\d/.test(text) && `${Number(text)}` === text)
 
 async function fillTable(db: DatabaseSync, text: string, at: string) {
 	const { parse } = (await import('papaparse')).default
-	const options = { header: true, skipEmptyLines: true }
-	const { data, errors, meta } = parse<Record<string, string>>(text, options)
+	const names: string[] = []
+	// Columns go by number, as a name may be __proto__.
+	const transformHeader = (given: string, i: number) => {
+		const isTaken = (name: string) =>
+			names.some((known) => known.toLowerCase() === name.toLowerCase())
+		let name = given
+		for (let n = 1; isTaken(name); n += 1) name = `${given}_${n}`
+		names.push(name)
+		return `${i}`
+	}
+	const options = { header: true, skipEmptyLines: true, transformHeader }
+	const { data, errors } = parse<Record<string, string>>(text, options)
 	const fault = errors.find(({ code }) => !/^(TooFew|Undetect)/.test(code))
 	if (fault) fail(fault.message)
-	const names = meta.fields ?? []
-	const defined = names.map((name) => {
-		const isNumber = data.every((row) => CSV_NUMBER.test(row[name] ?? ''))
+	const defined = names.map((name, i) => {
+		const isNumber = data.every((row) => isPlainNumber(row[i]))
 		return `${inQuotes(name)} ${isNumber ? 'NUMERIC' : 'TEXT'}`
 	})
 	const table = inQuotes(path.parse(at).name)
 	db.exec(`CREATE TABLE ${table} (${defined})`)
 	const insert = db.prepare(`INSERT INTO ${table} VALUES (${names.map(() => '?')})`)
-	for (const row of data) insert.run(...names.map((name) => row[name] || null))
+	for (const row of data) insert.run(...names.map((_, i) => row[i] || null))
+}
+
+/** By a process, which can be stopped and has its own memory. */
+async function runQuery(name: string, query: Query, context: ToolContext, signal: AbortSignal) {
+	const { world, store, workspace } = context
+	const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
+	const bounded = ['/bin/sh', '-c', `ulimit -d ${QUERY_MEMORY / KB}; exec "$0" "$@"`, ...argv]
+	const { code, stdout, stderr } = await runCommand({
+		argv: fs.existsSync('/bin/sh') ? bounded : argv,
+		cwd: workspace.root,
+		env: childEnv(world, store.redactor),
+		world,
+		stdin: JSON.stringify(query),
+		timeout: SQL_TIME,
+		signal,
+	})
+	if (code === 0) return stdout
+	const [, why = 'it took too long or too much memory'] = /^tai: ([^]*\S)/m.exec(stderr) ?? []
+	return fail(`${name}: ${why}`)
 }
 
 const zlibOf = (work: 'gzip' | 'gunzip') =>
@@ -7442,19 +7536,9 @@ export const DATA_TOOLS = toolsOf('data', {
 			query: arg.text('Such as items[?price > `9`].name; @ is all of it.'),
 			limit: limitTo(1000, 100),
 		},
-		run: async ({ path: given, text: said, query, limit }, { workspace }) => {
-			const { text, name } = await textOrFile('text', workspace, said, given)
-			const read = await documentReader(text, name)
-			const { search } = await import('@jmespath-community/jmespath')
-			const answer = () => {
-				const document = read()
-				try {
-					return foundText(search(document as never, query), limit)
-				} catch (cause) {
-					failBy(cause, 'the query fails: ')
-				}
-			}
-			return runBounded(answer) ?? fail('it takes too long')
+		run: async ({ path: given, text: said, ...args }, context, signal) => {
+			const { text, name } = await textOrFile('text', context.workspace, said, given)
+			return runQuery(name, { at: given ?? '', text, ...args }, context, signal)
 		},
 	},
 	sqlite_query: {
@@ -7468,28 +7552,12 @@ export const DATA_TOOLS = toolsOf('data', {
 			),
 			limit: limitTo(5000, 200),
 		},
-		run: async ({ path: given, params = [], ...args }, { world, store, workspace }, signal) => {
+		run: async ({ path: given, sql: query, params = [], limit }, context, signal) => {
+			const { workspace } = context
 			const at = await workspace.read(given)
 			statsOf(at, workspace, 'file')
-			await using file = await workspace.openForRead(given)
-			const { buffer } = await file.read({ length: 20 })
-			const url = builtin('node:url').pathToFileURL(at)
-			// A WAL that nobody has open: reading would leave files beside it.
-			if (buffer[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
-			const csv = /\.[ct]sv$/i.test(at) && (await wholeText(given, workspace)).text
-			const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
-			const { code, stdout, stderr } = await runCommand({
-				argv,
-				cwd: workspace.root,
-				env: childEnv(world, store.redactor),
-				world,
-				stdin: JSON.stringify({ at, url, csv, params, ...args }),
-				timeout: SQL_TIME,
-				signal,
-			})
-			if (code === 0) return stdout
-			const why = stderr.replace(/^[^]*?tai: /, '').trim() || 'it took too long'
-			fail(`${workspace.show(at)}: ${why}`)
+			const text = /\.[ct]sv$/i.test(at) ? (await wholeText(given, workspace)).text : ''
+			return runQuery(workspace.show(at), { at, text, query, params, limit }, context, signal)
 		},
 	},
 	archive_create: planned({
@@ -12424,7 +12492,7 @@ async function runProcess(argv: string[]) {
 	process.exitCode = EXIT.failed // should the event loop run empty
 	if (argv[0] === QUERY_PROCESS) {
 		const query = await builtin('node:stream/consumers').text(process.stdin)
-		process.stdout.write(await queryTable(query))
+		process.stdout.write(await answerQuery(query))
 		return EXIT.answered
 	}
 	const options = { env: process.env, noColor: argv.includes('--no-color') }
