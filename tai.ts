@@ -712,6 +712,12 @@ export async function sleep(ms: number, signal?: AbortSignal) {
 	signal?.throwIfAborted()
 }
 
+/** Between the parts of long work: others have their turn. */
+async function breathe(signal?: AbortSignal) {
+	await new Promise(setImmediate)
+	signal?.throwIfAborted()
+}
+
 /** Whether `work` settled in time. Never rejects. */
 export async function within(ms: number, work: Promise<unknown>, signal?: AbortSignal) {
 	const { promise: late, resolve } = Promise.withResolvers<undefined>()
@@ -2086,7 +2092,9 @@ function passedPath<T>(given: string, value: T, why?: string | false) {
 }
 
 function pathFault(cause: unknown): never {
-	fail(clip(visible(messageOf(cause)), 300), undefined, cause)
+	const { code, path: at, message } = Object(cause)
+	const why = code === 'ENOTDIR' ? `${at} is below a file` : message
+	fail(clip(visible(why), 300), undefined, cause)
 }
 
 function isInside(folder: string, absolute: string) {
@@ -5755,7 +5763,7 @@ type ToolFacts<A, Out> = {
 	judge?: (args: A) => Annotations
 	/** Default: its `path`. With none, no path grant allows, each denies. */
 	paths?: (args: A) => string[] | Promise<string[]>
-	preview?: (args: A, context: ToolContext) => Promise<string | undefined>
+	preview?: (args: A, context: ToolContext, signal: AbortSignal) => Promise<string | undefined>
 	run: (args: A, context: ToolContext, signal: AbortSignal) => Promise<Out>
 }
 
@@ -5861,6 +5869,11 @@ const DIFF_TIME = 1 * SECOND
 
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
+const SECRET_FILE =
+	/(?:^|\/)(?:\.(?:git|tai|ssh|aws|kube|docker|gnupg)\/.*|[^/]*\.env(?:\.(?!example$|sample$|template$).*)?(?:rc|~)?|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(?:pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
+
+const isPublicName = (name: string) => !SECRET_FILE.test(name)
+
 function failMissing(at: string, workspace: Workspace): never {
 	const folder = path.dirname(at)
 	if (!fs.existsSync(folder)) failMissing(folder, workspace)
@@ -5914,13 +5927,18 @@ function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail
 	return failAs(fault, 'convert text with iconv -t UTF-8; --file takes images')
 }
 
-async function wholeText(given: string, workspace: Workspace) {
+async function wholeFile(given: string, workspace: Workspace, room: number) {
 	const at = await workspace.read(given)
 	const name = workspace.show(at)
 	const { size } = statsOf(at, workspace, 'file')
-	if (size > TOOL_TEXT_MAX) fail(`${name} is too large: ${formatBytes(size)}`)
+	if (size > room) fail(`${name} is too large: ${formatBytes(size)}`)
 	await using file = await workspace.openForRead(given)
-	return { text: decodeText(await file.readFile(), name).replace(/^\ufeff/, ''), name }
+	return { bytes: await file.readFile(), name }
+}
+
+async function wholeText(given: string, workspace: Workspace) {
+	const { bytes, name } = await wholeFile(given, workspace, TOOL_TEXT_MAX)
+	return { text: decodeText(bytes, name).replace(/^\ufeff/, ''), name }
 }
 
 async function textOrFile(name: string, workspace: Workspace, text?: string, file?: string) {
@@ -6149,7 +6167,7 @@ const changeList = (changes: Change[]) => changes.map(changeLine).join('\n')
 
 const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
 	preview: async (...call) => {
-		const { changes } = await row.run(...call, AbortSignal.any([]))
+		const { changes } = await row.run(...call)
 		const diffs = await Array.fromAsync(changes, ({ shown, before, after }) =>
 			unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
 		)
@@ -6167,8 +6185,9 @@ const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
 		await using back = new AsyncDisposableStack()
 		back.defer(() => store.dropUndo(session, [group]))
 		for (const { at, before, after } of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
+			await breathe(signal)
 			putOne(at, after, world)
-			back.defer(() => putOne(at, before, world))
+			back.defer(() => breathe().then(() => putOne(at, before, world)))
 		}
 		back.move()
 		await store.dropUndo(session, undoes ?? [])
@@ -7270,8 +7289,9 @@ export async function answerQuery(given: string) {
 async function queryDocument({ at, text, query, limit }: Query) {
 	const { search } = await import('@jmespath-community/jmespath')
 	const document = await readDocument(text, at)
-	const failed = (cause: unknown) => failBy(cause, 'the query fails: ')
-	const found = await Promise.try(search, document as never, query).catch(failed)
+	const found = await Promise.try(search, document as never, query).catch((cause) =>
+		failBy(cause, 'the query fails: '),
+	)
 	if (!Array.isArray(found)) return jsonLines([found ?? null], 1, 2).lines.join()
 	const { lines, isAll } = jsonLines(found, limit)
 	const more = !isAll && `${lines.length} of ${found.length} results shown`
@@ -7301,7 +7321,7 @@ async function queryTable({ at, text, query, params = [], limit }: Query) {
 		const db = new Connection(url, options)
 		if (text) await fillTable(db, text, at)
 		// Then no file is needed to share the WAL.
-		if (/-none$/.test(`${url}`)) db.exec('PRAGMA locking_mode = EXCLUSIVE')
+		if (`${url}`.endsWith('-none')) db.exec('PRAGMA locking_mode = EXCLUSIVE')
 		db.exec('PRAGMA query_only = 1')
 		const statement = db.prepare(query)
 		if (!SQL_REST.test(query.slice(statement.sourceSQL.length))) fail('one statement at a time')
@@ -7374,12 +7394,17 @@ const zlibOf = (work: 'gzip' | 'gunzip') =>
 
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
-const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
+/** From the type of a header on. */
+const SPARSE = /^(S.{100}ustar|[gx].* GNU\.sparse\.)/s
 
 async function tarItems(bytes: Buffer) {
 	const { unpackTar } = await import('modern-tar')
-	for (let at = 0; at < bytes.length; at += 512)
-		if (SPARSE.test(bytes.toString('latin1', at, at + 512))) fail('it has sparse files')
+	for (let at = 0, next; at < bytes.length; at = next) {
+		const size = Math.abs(parseInt(bytes.toString('latin1', at + 124, at + 136), 8)) || 0
+		next = at + 512 * (1 + Math.ceil(size / 512))
+		const head = bytes.toString('latin1', at + 156, Math.min(next, at + 4 * KB))
+		if (SPARSE.test(head)) fail('it has sparse files')
+	}
 	return (await unpackTar(bytes, { strict: true })).map(({ header, data = ABSENT.bytes }) => ({
 		type: 'file',
 		mode: 0,
@@ -7417,19 +7442,16 @@ function sumUp(items: { size: number }[], room: number) {
 }
 
 async function openArchive(given: string, workspace: Workspace) {
-	await using file = await workspace.openForRead(given)
-	const { size } = await file.stat()
-	const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, size * ARCHIVE_RATIO_MAX))
+	const { bytes, name } = await wholeFile(given, workspace, ARCHIVE_MAX)
+	const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, bytes.length * ARCHIVE_RATIO_MAX))
 	try {
-		sumUp([{ size }], ARCHIVE_MAX)
-		const bytes = await file.readFile()
 		const start = bytes.toString('latin1', 0, 2)
 		const plain =
 			start === '\u001f\u008b' ? await zlibOf('gunzip')(bytes, { maxOutputLength: room }) : bytes
 		const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
 		return { items, sum: sumUp(items, room) }
 	} catch (cause) {
-		failBy(cause, `${visible(given)} is no .zip, .tar or .tar.gz to unpack: `)
+		failBy(cause, `${visible(name)} is no .zip, .tar or .tar.gz to unpack: `)
 	}
 }
 
@@ -7481,7 +7503,7 @@ type Unpacking = { path: string; dest?: string; list_only: boolean; overwrite: b
 
 const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unpacking) => dest
 
-async function unpackPlan(args: Unpacking, { workspace }: ToolContext) {
+async function unpackPlan(args: Unpacking, { workspace }: ToolContext, signal: AbortSignal) {
 	const { items, sum } = await openArchive(args.path, workspace)
 	const lines = items.map(({ name, type, size }) => [
 		type === 'file' ? formatBytes(size) : type,
@@ -7491,6 +7513,7 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext) {
 	const dest = workspace.show(await workspace.read(destOf(args)))
 	const changes = []
 	for (const { place, item } of placedItems(items, partsOf(dest))) {
+		await breathe(signal)
 		const to = path.join(workspace.root, place)
 		if (!item && lstatOf(to)?.isDirectory()) continue
 		const target = await freeTarget(to, args.overwrite, workspace)
@@ -7504,10 +7527,11 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext) {
 
 type ToPack = FileState & { name: string; mode: number; mtime: Date }
 
-async function zipOf(items: ToPack[]) {
+async function zipOf(items: ToPack[], signal: AbortSignal) {
 	const { Uint8ArrayReader, Uint8ArrayWriter, ZipWriter } = await zipLibrary()
 	const zip = new ZipWriter(new Uint8ArrayWriter(), { useWebWorkers: false })
 	for (const { name, kind, bytes, mode: unixMode, mtime: lastModDate } of items) {
+		await breathe(signal)
 		const directory = kind === 'folder'
 		const data = directory ? undefined : new Uint8ArrayReader(bytes)
 		await zip.add(name, data, { directory, unixMode, lastModDate })
@@ -7576,27 +7600,43 @@ export const DATA_TOOLS = toolsOf('data', {
 			const target = await freeTarget(args.dest, args.overwrite, workspace)
 			const { before, shown } = target
 			const found = new Set<string>()
+			let secrets = 0
+			const judge = ({ at, kind: is }: Pick<WalkEntry, 'at' | 'kind'>) => {
+				const isPublic = isPublicName(workspace.show(at) + (is === 'folder' ? '/' : ''))
+				if (isPublic && !workspace.hides(at)) return 'enter'
+				secrets += 1
+				return 'skip'
+			}
 			for (const given of args.paths) {
-				const top = await workspace.read(given)
-				found.add(top)
-				if (!statsOf(top, workspace).isDirectory()) continue
-				const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
-				const { entries, remarks } = await walkTree(top, judge, signal)
+				const at = await workspace.read(given)
+				const is = kindOf(statsOf(at, workspace))
+				if (judge({ at, kind: is }) === 'skip') continue
+				found.add(at)
+				if (is !== 'folder') continue
+				const { entries, remarks } = await walkTree(at, judge, signal)
 				if (remarks.length > 0) fail(remarks.join('; '))
-				for (const { at } of entries) found.add(at)
+				for (const entry of entries) found.add(entry.at)
 			}
 			for (const at of [workspace.root, target.at]) found.delete(at)
-			const stats = Array.from(found, (at) => [at, fs.lstatSync(at)] as const)
-			sumUp(
-				stats.map(([, it]) => it),
-				ARCHIVE_MAX,
-			)
-			const items = stats.map(([at, { mode, mtime }]) => {
-				return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
+			const aside = secrets > 0 ? `, and left out ${secrets} that may hold secrets` : ''
+			if (found.size === 0) fail(`packed nothing${aside}`)
+			const stats = Array.from(found, (at) => {
+				const name = workspace.show(at)
+				return {
+					...(lstatOf(at) ?? fail(`${visible(name)} is gone, or not named in UTF-8`)),
+					at,
+					name,
+				}
 			})
-			const plain = Buffer.from(await (kind === 'zip' ? zipOf : tarOf)(items))
+			sumUp(stats, ARCHIVE_MAX)
+			const items: ToPack[] = []
+			for (const { at, name, mode, mtime } of stats) {
+				await breathe(signal)
+				items.push({ ...fileState(at, workspace, ARCHIVE_MAX), name, mode, mtime })
+			}
+			const plain = Buffer.from(await (kind === 'zip' ? zipOf : tarOf)(items, signal))
 			const bytes = kind.endsWith('gz') ? await zlibOf('gzip')(plain) : plain
-			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
+			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}${aside}`
 			return { changes: [{ ...target, after: { ...before, kind: 'file', bytes } }], says }
 		},
 	}),
@@ -7612,7 +7652,7 @@ export const DATA_TOOLS = toolsOf('data', {
 		annotations: REPLACES,
 		judge: ({ list_only }) => (list_only ? READS_ONLY : REPLACES),
 		paths: (args) => [args.path, ...(args.list_only ? [] : [destOf(args)])],
-		preview: async (args, context) => changeList((await unpackPlan(args, context)).changes),
+		preview: async (...call) => changeList((await unpackPlan(...call)).changes),
 		run: unpackPlan,
 	}),
 })
@@ -8679,7 +8719,7 @@ export class Tools {
 			session,
 			grantAs: grantNameOf(row),
 			origin: origin?.server,
-			preview: () => row.preview?.(args, this.context),
+			preview: () => row.preview?.(args, this.context, signal),
 		}
 		const decision = await approvals.decide(call, signal)
 		const { denial, say = denial?.message, reason, mode } = decision
@@ -10655,11 +10695,6 @@ async function readLine(store: Store) {
 
 const RESOURCE_ROOT = 'tai://workspace/'
 const RESOURCE_URI = /^(?:tai|teaagent):\/\/workspace\/([^]+)$/
-
-const SECRET_FILE =
-	/(?:^|\/)(?:\.(?:git|tai|ssh|aws|kube|docker|gnupg)\/.*|[^/]*\.env(?:\.(?!example$|sample$|template$).*)?(?:rc|~)?|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(?:pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
-
-const isPublicName = (name: string) => !SECRET_FILE.test(name)
 
 const MIMES: Record<string, string> = {
 	json: 'application/json',

@@ -662,8 +662,88 @@ t.test('archive_create refuses what it cannot pack', async (t) => {
   for (const [args, expected] of cases)
     t.match(await call('archive_create', args), { isError: true, text: expected })
   t.match(await call('archive_create', { paths: ['.'], dest: 'all.tgz' }), {
-    text: /^packed 3 items/,
+    text: /^packed 1 item into all.tgz/,
   })
   const names = gunzipSync(fs.readFileSync(path.join(root, 'all.tgz'))).toString('latin1')
-  t.ok(names.includes('.git/HEAD') && !names.includes('all.tgz'), 'all but itself')
+  t.ok(names.includes('a') && !names.includes('all.tgz'), 'all but itself')
+})
+
+t.test('archive_create leaves out files that may hold secrets, and says how many', async (t) => {
+  const { call, root } = await bench(t, {
+    'app.js': 'code',
+    '.env': 'KEY=hunter22',
+    deep: { 'my.pem': 'hunter22', '.env.example': 'KEY=' },
+    '.git': { config: 'hunter22', HEAD: 'x' },
+  })
+  const { text } = await call('archive_create', { paths: ['.', '.env'], dest: 'x.tar' })
+  t.match(text, /^packed 3 items into x\.tar, .*, and left out 4 that may hold secrets$/)
+  const bytes = fs.readFileSync(path.join(root, 'x.tar'), 'latin1')
+  t.notMatch(bytes, /hunter22/)
+  t.match(bytes, /\.env\.example/)
+  t.match(await call('archive_create', { paths: ['.env'], dest: 'y.zip' }), {
+    isError: true,
+    text: 'packed nothing, and left out 1 that may hold secrets',
+  })
+})
+
+t.test('an archive is not replaced by one with nothing in it', async (t) => {
+  const { call, root } = await bench(t, { a: 'a' })
+  await call('archive_create', { paths: ['a'], dest: 'k.zip' })
+  const before = fs.readFileSync(path.join(root, 'k.zip'))
+  const again = { paths: ['k.zip'], dest: 'k.zip', overwrite: true }
+  t.match(await call('archive_create', again), { isError: true, text: 'packed nothing' })
+  t.ok(fs.readFileSync(path.join(root, 'k.zip')).equals(before))
+})
+
+t.test('a text that speaks of sparse files is unpacked, a sparse file is not', async (t) => {
+  const { call, root, text } = await bench(t)
+  const words = '22 GNU.sparse.major=1\n'
+  const tars = {
+    'text.tar': tarOf([
+      { name: 'a', data: words.repeat(99) },
+      { name: 'b', data: 'b' },
+    ]),
+    'pax.tar': tarOf([{ name: 'p', type: 'x', data: words }, { name: 'c' }]),
+    'old.tar': tarOf([{ name: 'c', type: 'S' }]),
+  }
+  for (const [name, bytes] of Object.entries(tars)) fs.writeFileSync(path.join(root, name), bytes)
+  t.notOk((await call('archive_extract', { path: 'text.tar', dest: 'out' })).isError)
+  t.equal(text('out/b'), 'b')
+  for (const name of ['pax.tar', 'old.tar'])
+    t.match(await call('archive_extract', { path: name }), { isError: true, text: /sparse files/ })
+})
+
+t.test('a path that is not there, or cannot be, is told in words', async (t) => {
+  const { call, root } = await bench(t, { 'a.txt': 'a', d: {} })
+  await call('archive_create', { paths: ['a.txt'], dest: 'a.zip' })
+  t.match(await call('archive_extract', { path: 'b.zip' }), {
+    isError: true,
+    text: /^nothing at b\.zip\ndid you mean a\.zip\?/,
+  })
+  t.match(await call('archive_extract', { path: 'a.zip', dest: 'a.txt/sub' }), {
+    isError: true,
+    text: /a\.txt\/sub is below a file/,
+  })
+  if (process.platform !== 'linux') return
+  fs.writeFileSync(Buffer.concat([Buffer.from(path.join(root, 'd/n')), Buffer.from([0xff])]), '')
+  t.match(await call('archive_create', { paths: ['d'], dest: 'd.zip' }), {
+    isError: true,
+    text: 'd/n\ufffd is gone, or not named in UTF-8',
+  })
+})
+
+t.test('unpacking lets others have their turn, and is undone when interrupted', async (t) => {
+  const { root, context } = await bench(t, { out: { f1: 'old' } })
+  const items = Array.from({ length: 1500 }, (_, i) => ({ name: `f${i}`, data: 'new' }))
+  fs.writeFileSync(path.join(root, 'x.tar'), tarOf(items))
+  const args = filled('archive_extract', { path: 'x.tar', dest: 'out', overwrite: true })
+  const { promise: begun, resolve } = Promise.withResolvers<void>()
+  const timer = setInterval(() => fs.existsSync(path.join(root, 'out/f0')) && resolve(), 1)
+  const ending = new AbortController()
+  const run = row('archive_extract').run(args, context, ending.signal)
+  await begun // the timer has its turn
+  clearInterval(timer)
+  ending.abort(new Error('enough'))
+  await t.rejects(run, /enough/)
+  t.strictSame(treeOf(path.join(root, 'out')), [['f1', 0o644, 'old']])
 })
