@@ -141,6 +141,72 @@ t.test('json_query ends what would grow without end', async (t) => {
   t.ok(Date.now() - started < 15_000)
 })
 
+t.test('json_query keeps what JSON cannot hold as text', async (t) => {
+  const { call } = await bench(t, {
+    'a.json': '{"n": [9007199254740993, 1, -9007199254740993, 1.5]}',
+    'b.jsonl': '{"n": 9007199254740993}',
+    'c.yaml':
+      'n: 9007199254740993\ns: !!set {x, y}\nb: !!binary aGVsbG8=\nf: [.nan, .inf, -.inf]\ni: 0x10',
+  })
+  const cases: [JsonObject, unknown][] = [
+    [{ path: 'a.json' }, { n: ['9007199254740993', 1, '-9007199254740993', 1.5] }],
+    [{ path: 'b.jsonl' }, [{ n: '9007199254740993' }]],
+    [{ text: '[9007199254740993]' }, ['9007199254740993']],
+    [
+      { path: 'c.yaml' },
+      {
+        n: '9007199254740993',
+        s: { x: null, y: null },
+        b: 'aGVsbG8=',
+        f: ['NaN', 'Infinity', '-Infinity'],
+        i: 16,
+      },
+    ],
+  ]
+  for (const [args, expected] of cases) {
+    const { text } = await call('json_query', { ...args, query: '@' })
+    t.strictSame(valueOf(text), expected, text)
+  }
+})
+
+t.test('json_query takes a broken JSON text for JSON, and prose for nothing', async (t) => {
+  const { call } = await bench(t, { 'a.json': 'a: 1' })
+  const cases: [JsonObject, string][] = [
+    [{ text: '{"a":1,}' }, 'text: no JSON: line 1, column 8: property name expected'],
+    [{ text: '{"a": [1,\n2' }, 'text: no JSON: line 2, column 2: close bracket expected'],
+    [{ text: 'hello world' }, 'text: it is plain text'],
+    [{ path: 'a.json' }, 'a.json: no JSON: line 1, column 1: invalid symbol'],
+  ]
+  for (const [args, text] of cases)
+    t.strictSame(await call('json_query', { ...args, query: '@' }), { text, isError: true })
+})
+
+t.test('a query that asks for too much ends with its process, and others go on', async (t) => {
+  const { call, context } = await bench(t)
+  const wide = 'pad_left(@,`500000000`)'
+  const slow = call('json_query', { text: '"x"', query: `${wide}|split(@,'')` })
+  const started = performance.now()
+  await context.store.listRecords({ limit: 1 })
+  t.ok(performance.now() - started < 1000, 'the vault answers meanwhile')
+  t.match(await slow, { isError: true, text: /^text: it took too long or too much memory$/ })
+  t.match(await call('json_query', { text: '"x"', query: wide }), { isError: true })
+  const large = { text: '"x"', query: 'pad_left(@,`2000000`)' }
+  t.match(await call('json_query', large), { text: 'text: larger than 1.0 MB: narrow the query' })
+  const many = JSON.stringify(Array.from({ length: 900 }, () => 'x'.repeat(3000)))
+  const part = await call('json_query', { text: many, query: '@', limit: 1000 })
+  t.match(part.text, /\[349 of 900 results shown\]$/)
+  const endless = row('json_query').run(
+    filled('json_query', { text: '[1]', query: `@${' | [@,@][]'.repeat(40)}` }),
+    context,
+    AbortSignal.timeout(1500),
+  )
+  await t.rejects(endless, { name: 'TimeoutError' })
+})
+
+t.test('who starts the process of a query by hand is told what it is for', async (t) => {
+  await t.rejects(answerQuery(''), { name: 'TaiError', message: 'so tai asks itself' })
+})
+
 /** As the process of a query does it, without the process. */
 async function ask(root: string, name: string, sql: string, more: object = {}) {
   const at = path.join(root, name)
@@ -275,6 +341,40 @@ t.test('sqlite_query sees a live WAL, and leaves nothing beside a WAL at rest', 
   t.strictSame(fs.readdirSync(root), ['live.db'])
 })
 
+t.test('sqlite_query leaves nothing beside a copied WAL, and sees what is in it', async (t) => {
+  const { call, root } = await bench(t)
+  const live = makeDb(path.join(root, 'live.db'), true)
+  for (const end of ['', '-wal'])
+    fs.copyFileSync(path.join(root, `live.db${end}`), path.join(root, `k.db${end}`))
+  live.close()
+  const args = { path: 'k.db', sql: 'SELECT count(*) AS n FROM t' }
+  t.equal((await call('sqlite_query', args)).text, '["n"]\n[2]\n[1 row]')
+  t.strictSame(fs.readdirSync(root), ['k.db', 'k.db-wal', 'live.db'])
+})
+
+t.test('sqlite_query says what an unfinished change is', async (t) => {
+  const { call, root } = await bench(t)
+  const db = new DatabaseSync(path.join(root, 'a.db'))
+  db.exec('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(3000000)); PRAGMA cache_size = 5')
+  db.exec('BEGIN; UPDATE t SET a = zeroblob(3000001)')
+  for (const end of ['', '-journal'])
+    fs.copyFileSync(path.join(root, `a.db${end}`), path.join(root, `hot.db${end}`))
+  db.close()
+  t.match(await call('sqlite_query', { path: 'hot.db', sql: 'SELECT 1 FROM t' }), {
+    isError: true,
+    text: /^hot\.db: it has an unfinished change: open it once with the program that made it$/,
+  })
+})
+
+t.test('sqlite_query takes comments after a statement for no statement', async (t) => {
+  const { root } = await bench(t)
+  makeDb(path.join(root, 'a.db')).close()
+  for (const rest of ['; -- c', ';\n/* c; */ ;', '-- c'])
+    t.equal(await ask(root, 'a.db', `SELECT 1 AS n${rest}`), '["n"]\n[1]\n[1 row]')
+  for (const rest of ['; -- c\nSELECT 2', '; /* c */ SELECT 2', '; /* c'])
+    t.match(await ask(root, 'a.db', `SELECT 1 AS n${rest}`), /one statement|"n"/)
+})
+
 t.test('sqlite_query opens CSV and TSV as a table', async (t) => {
   const { call, root } = await bench(t, {
     'my data.csv':
@@ -285,6 +385,9 @@ t.test('sqlite_query opens CSV and TSV as a table', async (t) => {
     'long.csv': 'a,b\n1,2\n1,2,3\n',
     'empty.csv': '',
     'big.csv': 'n\n12345678901234567890\n',
+    'proto.csv': '__proto__,b\n1,2\n',
+    'short.csv': 'a,constructor\n1\n',
+    'zero.csv': 'v,A,a\n1.10,1,x\n1.9,2.5,y\n',
   })
   const cases: [string, string, RegExp | string][] = [
     [
@@ -295,6 +398,13 @@ t.test('sqlite_query opens CSV and TSV as a table', async (t) => {
     ['d.tsv', 'SELECT a + 1 AS c, b FROM d', '["c","b"]\n[2,"x"]\n[1 row]'],
     ['semi.csv', 'SELECT b FROM semi', '["b"]\n["2,5"]\n[1 row]'],
     ['big.csv', 'SELECT n FROM big', '["n"]\n["12345678901234567890"]\n[1 row]'],
+    ['proto.csv', 'SELECT * FROM proto', '["__proto__","b"]\n[1,2]\n[1 row]'],
+    ['short.csv', 'SELECT * FROM short', '["a","constructor"]\n[1,null]\n[1 row]'],
+    [
+      'zero.csv',
+      'SELECT * FROM zero',
+      '["v","A","a_1"]\n["1.10",1,"x"]\n["1.9",2.5,"y"]\n[2 rows]',
+    ],
     ['my data.csv', 'DELETE FROM "my data"', /readonly database/],
     ['my data.csv', 'SELECT * FROM data', /no such table: data$/],
     ['open.csv', 'SELECT 1', /^Quoted field unterminated/],
