@@ -5870,7 +5870,7 @@ const DIFF_TIME = 1 * SECOND
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
 const SECRET_FILE =
-	/(?:^|\/)(?:\.(?:git|tai|ssh|aws|kube|docker|gnupg)\/.*|[^/]*\.env(?:\.(?!example$|sample$|template$).*)?(?:rc|~)?|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(?:pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
+	/(?:^|\/)(?:\.(?:git|tai|ssh|aws|kube|docker|gnupg)(?:\/.*)?|[^/]*\.env(?:\.(?!example$|sample$|template$).*)?(?:rc|~)?|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(?:pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
 
 const isPublicName = (name: string) => !SECRET_FILE.test(name)
 
@@ -6055,7 +6055,7 @@ export const FILE_TOOLS = toolsOf('files', {
 		run: async ({ path: given, hash }, { workspace }) => {
 			const stats = statsOf(await workspace.read(given), workspace)
 			const link = attempt(() => fs.readlinkSync(path.resolve(workspace.root, given)))
-			await using file = hash ? await workspace.openForRead(given) : undefined
+			const file = hash && (await wholeFile(given, workspace, Infinity))
 			const facts = {
 				kind: kindOf(stats),
 				size: `${stats.size}`,
@@ -6063,7 +6063,7 @@ export const FILE_TOOLS = toolsOf('files', {
 				modified: stats.mtime.toISOString(),
 				created: stats.birthtime.toISOString(),
 				...(link && { link }),
-				...(file && { sha256: sha256(await file.readFile()) }),
+				...(file && { sha256: sha256(file.bytes) }),
 			}
 			return columns(Object.entries(facts))
 		},
@@ -7208,7 +7208,6 @@ function toJson(value: unknown, indent = 0) {
 	return text ?? fail('too deep or large for JSON')
 }
 
-/** Of JSON. */
 const exactPart = (_: string, part: unknown, of?: { source: string }) =>
 	Number.isInteger(part) && !Number.isSafeInteger(part) ? of?.source : part
 
@@ -7242,15 +7241,15 @@ async function readDocument(text: string, name: string) {
 	const kinds: [RegExp, () => unknown][] = [
 		[/\.json$/i, () => json(text)],
 		[/\.(jsonl|ndjson)$/i, lines],
-		[/\.toml$/i, () => JSON.parse(toJson(parse(text, { integersAsBigInt: 'asNeeded' })))],
-		[/\.ya?ml$/i, () => JSON.parse(toJson(yaml()))],
+		[/\.toml$/i, () => parse(text, { integersAsBigInt: 'asNeeded' })],
+		[/\.ya?ml$/i, yaml],
 	]
 	const own = kinds.filter(([ending]) => ending.test(name))
 	const isJson = /^\s*[[{]/.test(text) // or begins TOML
 	let fault: unknown
 	for (const [, read] of own[0] ? own : kinds.slice(0, isJson ? -1 : undefined))
 		try {
-			const found = read()
+			const found: unknown = JSON.parse(toJson(read()))
 			if (own[0] || typeof found !== 'string' || /^\s*"/.test(text)) return found
 			fail('it is plain text')
 		} catch (error) {
@@ -7309,10 +7308,6 @@ function databaseUrl(at: string) {
 	return url
 }
 
-const SQL_REST = /^(?:[\s;]|--.*|\/\*[^]*?\*\/)*$/
-
-const HOT_JOURNAL = 776 // SQLITE_READONLY_ROLLBACK
-
 async function queryTable({ at, text, query, params = [], limit }: Query) {
 	const { DatabaseSync: Connection } = builtin('node:sqlite')
 	const options = { readOnly: !text, timeout: STORE_BUSY, limits: { attach: 0 } }
@@ -7324,7 +7319,8 @@ async function queryTable({ at, text, query, params = [], limit }: Query) {
 		if (`${url}`.endsWith('-none')) db.exec('PRAGMA locking_mode = EXCLUSIVE')
 		db.exec('PRAGMA query_only = 1')
 		const statement = db.prepare(query)
-		if (!SQL_REST.test(query.slice(statement.sourceSQL.length))) fail('one statement at a time')
+		const rest = query.slice(statement.sourceSQL.length)
+		if (attempt(() => db.prepare(rest))) fail('one statement at a time')
 		statement.setReadBigInts(true)
 		statement.setReturnArrays(true)
 		const values = params.map((value) =>
@@ -7334,8 +7330,8 @@ async function queryTable({ at, text, query, params = [], limit }: Query) {
 		const { lines, isAll } = jsonLines(statement.iterate(...values), limit)
 		return joinParts([names, ...lines, `[${isAll ? count(lines.length, 'row') : 'there is more'}]`])
 	} catch (cause) {
-		if (Object(cause).errcode !== HOT_JOURNAL) failBy(cause)
-		return fail('it has an unfinished change: open it once with the program that made it')
+		const isHot = Object(cause).errcode === 776 // SQLITE_READONLY_ROLLBACK
+		fail(isHot ? 'an unfinished change: open it with the program that made it' : messageOf(cause))
 	}
 }
 
@@ -7346,28 +7342,20 @@ const isPlainNumber = (text = '') => !text || (/\d/.test(text) && `${Number(text
 
 async function fillTable(db: DatabaseSync, text: string, at: string) {
 	const { parse } = (await import('papaparse')).default
-	const names: string[] = []
-	// Columns go by number, as a name may be __proto__.
-	const transformHeader = (given: string, i: number) => {
-		const isTaken = (name: string) =>
-			names.some((known) => known.toLowerCase() === name.toLowerCase())
-		let name = given
-		for (let n = 1; isTaken(name); n += 1) name = `${given}_${n}`
-		names.push(name)
-		return `${i}`
-	}
-	const options = { header: true, skipEmptyLines: true, transformHeader }
-	const { data, errors } = parse<Record<string, string>>(text, options)
+	const marked = { transformHeader: (name: string) => `:${name}` } // it may be __proto__
+	const options = { header: true, skipEmptyLines: true, ...marked }
+	const { data, errors, meta } = parse<Record<string, string>>(text, options)
 	const fault = errors.find(({ code }) => !/^(TooFew|Undetect)/.test(code))
 	if (fault) fail(fault.message)
-	const defined = names.map((name, i) => {
-		const isNumber = data.every((row) => isPlainNumber(row[i]))
-		return `${inQuotes(name)} ${isNumber ? 'NUMERIC' : 'TEXT'}`
+	const names = meta.fields ?? []
+	const defined = names.map((name) => {
+		const isNumber = data.every((row) => isPlainNumber(row[name]))
+		return `${inQuotes(name.slice(1))} ${isNumber ? 'NUMERIC' : 'TEXT'}`
 	})
 	const table = inQuotes(path.parse(at).name)
 	db.exec(`CREATE TABLE ${table} (${defined})`)
 	const insert = db.prepare(`INSERT INTO ${table} VALUES (${names.map(() => '?')})`)
-	for (const row of data) insert.run(...names.map((_, i) => row[i] || null))
+	for (const row of data) insert.run(...names.map((name) => row[name] || null))
 }
 
 /** By a process, which can be stopped and has its own memory. */
@@ -7385,7 +7373,7 @@ async function runQuery(name: string, query: Query, context: ToolContext, signal
 		signal,
 	})
 	if (code === 0) return stdout
-	const [, why = 'it took too long or too much memory'] = /^tai: ([^]*\S)/m.exec(stderr) ?? []
+	const [, why = 'it took too long or too much memory'] = /^tai: (.*)/m.exec(stderr) ?? []
 	return fail(`${name}: ${why}`)
 }
 
@@ -7600,40 +7588,32 @@ export const DATA_TOOLS = toolsOf('data', {
 			const target = await freeTarget(args.dest, args.overwrite, workspace)
 			const { before, shown } = target
 			const found = new Set<string>()
-			let secrets = 0
-			const judge = ({ at, kind: is }: Pick<WalkEntry, 'at' | 'kind'>) => {
-				const isPublic = isPublicName(workspace.show(at) + (is === 'folder' ? '/' : ''))
-				if (isPublic && !workspace.hides(at)) return 'enter'
-				secrets += 1
-				return 'skip'
-			}
 			for (const given of args.paths) {
-				const at = await workspace.read(given)
-				const is = kindOf(statsOf(at, workspace))
-				if (judge({ at, kind: is }) === 'skip') continue
-				found.add(at)
-				if (is !== 'folder') continue
-				const { entries, remarks } = await walkTree(at, judge, signal)
+				const top = await workspace.read(given)
+				found.add(top)
+				if (!statsOf(top, workspace).isDirectory()) continue
+				const judge = ({ at }: WalkEntry) => (workspace.hides(at) ? 'skip' : 'enter')
+				const { entries, remarks } = await walkTree(top, judge, signal)
 				if (remarks.length > 0) fail(remarks.join('; '))
-				for (const entry of entries) found.add(entry.at)
+				for (const { at } of entries) found.add(at)
 			}
 			for (const at of [workspace.root, target.at]) found.delete(at)
-			const aside = secrets > 0 ? `, and left out ${secrets} that may hold secrets` : ''
-			if (found.size === 0) fail(`packed nothing${aside}`)
-			const stats = Array.from(found, (at) => {
-				const name = workspace.show(at)
-				return {
-					...(lstatOf(at) ?? fail(`${visible(name)} is gone, or not named in UTF-8`)),
-					at,
-					name,
-				}
+			const names = Array.from(found, workspace.show)
+			const open = names.filter(isPublicName)
+			const left = names.length - open.length
+			const aside = left > 0 ? `; ${left} left out, as they may hold secrets` : ''
+			if (!open[0]) fail(`nothing to pack${aside}`)
+			const stats = open.map((name) => {
+				const at = path.join(workspace.root, name)
+				const why = `${visible(name)}: gone, or not named in UTF-8`
+				const { size, mode, mtime } = lstatOf(at) ?? fail(why)
+				return { at, name, size, mode, mtime }
 			})
 			sumUp(stats, ARCHIVE_MAX)
-			const items: ToPack[] = []
-			for (const { at, name, mode, mtime } of stats) {
+			const items = await Array.fromAsync(stats, async (it) => {
 				await breathe(signal)
-				items.push({ ...fileState(at, workspace, ARCHIVE_MAX), name, mode, mtime })
-			}
+				return { ...fileState(it.at, workspace, ARCHIVE_MAX), ...it }
+			})
 			const plain = Buffer.from(await (kind === 'zip' ? zipOf : tarOf)(items, signal))
 			const bytes = kind.endsWith('gz') ? await zlibOf('gzip')(plain) : plain
 			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}${aside}`
@@ -10756,9 +10736,7 @@ export async function readResource({ workspace, redactor, fixed }: Shelf, uri: s
 	const stats = attempt(() => fs.statSync(real))
 	if (!stats?.isFile() || (await isHidden(real, workspace)))
 		fail('there is no such resource', 'resources/list names them')
-	if (stats.size > TOOL_TEXT_MAX) fail(`it is too large: ${formatBytes(stats.size)}`)
-	await using file = await workspace.openForRead(name)
-	const bytes = await file.readFile()
+	const { bytes } = await wholeFile(name, workspace, TOOL_TEXT_MAX)
 	if (isUtf8Text(bytes))
 		return { uri, mimeType: mimeOf(name), text: redactor.redact(bytes.toString()) }
 	if (redactor.knows(bytes.toString('latin1'))) fail('it holds a secret')

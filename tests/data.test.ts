@@ -362,7 +362,7 @@ t.test('sqlite_query says what an unfinished change is', async (t) => {
   db.close()
   t.match(await call('sqlite_query', { path: 'hot.db', sql: 'SELECT 1 FROM t' }), {
     isError: true,
-    text: /^hot\.db: it has an unfinished change: open it once with the program that made it$/,
+    text: /^hot\.db: an unfinished change: open it with the program that made it$/,
   })
 })
 
@@ -371,8 +371,8 @@ t.test('sqlite_query takes comments after a statement for no statement', async (
   makeDb(path.join(root, 'a.db')).close()
   for (const rest of ['; -- c', ';\n/* c; */ ;', '-- c'])
     t.equal(await ask(root, 'a.db', `SELECT 1 AS n${rest}`), '["n"]\n[1]\n[1 row]')
-  for (const rest of ['; -- c\nSELECT 2', '; /* c */ SELECT 2', '; /* c'])
-    t.match(await ask(root, 'a.db', `SELECT 1 AS n${rest}`), /one statement|"n"/)
+  for (const rest of ['; -- c\nSELECT 2', '; /* c */ SELECT 2'])
+    t.match(await ask(root, 'a.db', `SELECT 1 AS n${rest}`), /one statement at a time/)
 })
 
 t.test('sqlite_query opens CSV and TSV as a table', async (t) => {
@@ -387,7 +387,7 @@ t.test('sqlite_query opens CSV and TSV as a table', async (t) => {
     'big.csv': 'n\n12345678901234567890\n',
     'proto.csv': '__proto__,b\n1,2\n',
     'short.csv': 'a,constructor\n1\n',
-    'zero.csv': 'v,A,a\n1.10,1,x\n1.9,2.5,y\n',
+    'zero.csv': 'v,A,b\n1.10,1,x\n1.9,2.5,y\n',
   })
   const cases: [string, string, RegExp | string][] = [
     [
@@ -400,11 +400,7 @@ t.test('sqlite_query opens CSV and TSV as a table', async (t) => {
     ['big.csv', 'SELECT n FROM big', '["n"]\n["12345678901234567890"]\n[1 row]'],
     ['proto.csv', 'SELECT * FROM proto', '["__proto__","b"]\n[1,2]\n[1 row]'],
     ['short.csv', 'SELECT * FROM short', '["a","constructor"]\n[1,null]\n[1 row]'],
-    [
-      'zero.csv',
-      'SELECT * FROM zero',
-      '["v","A","a_1"]\n["1.10",1,"x"]\n["1.9",2.5,"y"]\n[2 rows]',
-    ],
+    ['zero.csv', 'SELECT * FROM zero', '["v","A","b"]\n["1.10",1,"x"]\n["1.9",2.5,"y"]\n[2 rows]'],
     ['my data.csv', 'DELETE FROM "my data"', /readonly database/],
     ['my data.csv', 'SELECT * FROM data', /no such table: data$/],
     ['open.csv', 'SELECT 1', /^Quoted field unterminated/],
@@ -786,13 +782,15 @@ t.test('archive_create leaves out files that may hold secrets, and says how many
     '.git': { config: 'hunter22', HEAD: 'x' },
   })
   const { text } = await call('archive_create', { paths: ['.', '.env'], dest: 'x.tar' })
-  t.match(text, /^packed 3 items into x\.tar, .*, and left out 4 that may hold secrets$/)
+  t.match(text, /^packed 3 items into x\.tar, .*; 5 left out, as they may hold secrets$/)
   const bytes = fs.readFileSync(path.join(root, 'x.tar'), 'latin1')
   t.notMatch(bytes, /hunter22/)
   t.match(bytes, /\.env\.example/)
+  const modified = Number.parseInt(bytes.slice(136, 148), 8)
+  t.equal(modified, Math.floor(fs.statSync(path.join(root, 'app.js')).mtimeMs / 1000))
   t.match(await call('archive_create', { paths: ['.env'], dest: 'y.zip' }), {
     isError: true,
-    text: 'packed nothing, and left out 1 that may hold secrets',
+    text: 'nothing to pack; 1 left out, as they may hold secrets',
   })
 })
 
@@ -801,7 +799,7 @@ t.test('an archive is not replaced by one with nothing in it', async (t) => {
   await call('archive_create', { paths: ['a'], dest: 'k.zip' })
   const before = fs.readFileSync(path.join(root, 'k.zip'))
   const again = { paths: ['k.zip'], dest: 'k.zip', overwrite: true }
-  t.match(await call('archive_create', again), { isError: true, text: 'packed nothing' })
+  t.match(await call('archive_create', again), { isError: true, text: 'nothing to pack' })
   t.ok(fs.readFileSync(path.join(root, 'k.zip')).equals(before))
 })
 
@@ -838,7 +836,7 @@ t.test('a path that is not there, or cannot be, is told in words', async (t) => 
   fs.writeFileSync(Buffer.concat([Buffer.from(path.join(root, 'd/n')), Buffer.from([0xff])]), '')
   t.match(await call('archive_create', { paths: ['d'], dest: 'd.zip' }), {
     isError: true,
-    text: 'd/n\ufffd is gone, or not named in UTF-8',
+    text: 'd/n\ufffd: gone, or not named in UTF-8',
   })
 })
 
