@@ -7247,7 +7247,7 @@ async function readDocument(text: string, name: string) {
 	const own = kinds.filter(([ending]) => ending.test(name))
 	const isJson = /^\s*[[{]/.test(text) // or begins TOML
 	let fault: unknown
-	for (const [, read] of own[0] ? own : kinds.slice(0, isJson ? -1 : undefined))
+	for (const [, read] of own[0] ? own : kinds.slice(0, isJson ? 3 : 4))
 		try {
 			const found: unknown = JSON.parse(toJson(read()))
 			if (own[0] || typeof found !== 'string' || /^\s*"/.test(text)) return found
@@ -7255,8 +7255,7 @@ async function readDocument(text: string, name: string) {
 		} catch (error) {
 			fault = (isJson && fault) || error
 		}
-	const [why] = `${Object(fault).message}`.split('\n', 1) // no excerpt
-	return fail(`${why}`)
+	return fail(Object(fault).message.replace(/\n[^]*/, '')) // no excerpt
 }
 
 /** What there is room for, and whether that is all. */
@@ -7359,8 +7358,12 @@ async function fillTable(db: DatabaseSync, text: string, at: string) {
 }
 
 /** By a process, which can be stopped and has its own memory. */
-async function runQuery(name: string, query: Query, context: ToolContext, signal: AbortSignal) {
-	const { world, store, workspace } = context
+async function runQuery(
+	name: string,
+	query: Query,
+	{ world, store, workspace }: ToolContext,
+	signal: AbortSignal,
+) {
 	const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
 	const bounded = ['/bin/sh', '-c', `ulimit -d ${QUERY_MEMORY / KB}; exec "$0" "$@"`, ...argv]
 	const { code, stdout, stderr } = await runCommand({
@@ -7468,11 +7471,12 @@ function placedItems(items: Packed[], dest: string[]) {
 	return placed.values()
 }
 
-async function unpackedState(item: Packed, { mode: old }: FileState): Promise<FileState> {
+async function unpackedState(item: Packed | false, old: FileState): Promise<FileState> {
+	if (!item) return { ...ABSENT, kind: 'folder' }
 	const { name, type, mode, linkname, read } = item
 	const failed = (cause: unknown) => failBy(cause, `${visible(name)}: `)
 	const bytes = Buffer.from(linkname || (await read().catch(failed)))
-	if (type === 'file') return { kind: 'file', bytes, mode: mode & 0o755 || old }
+	if (type === 'file') return { kind: 'file', bytes, mode: mode & 0o755 || old.mode }
 	if (type !== 'symlink') fail(`${visible(name)} is a ${type} and not unpacked`)
 	const target = `${bytes}`
 	// After a name, which may be another link, `..` would not mean what it says.
@@ -7505,10 +7509,8 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext, signal: A
 		const to = path.join(workspace.root, place)
 		if (!item && lstatOf(to)?.isDirectory()) continue
 		const target = await freeTarget(to, args.overwrite, workspace)
-		const { at, shown, before } = target
-		if (at !== to) fail(`${shown} is behind a link`)
-		const folder: FileState = { ...ABSENT, kind: 'folder' }
-		changes.push({ ...target, after: item ? await unpackedState(item, before) : folder })
+		if (target.at !== to) fail(`${target.shown} is behind a link`)
+		changes.push({ ...target, after: await unpackedState(item, target.before) })
 	}
 	return { changes, says: `unpacked ${sum}, into ${dest}` }
 }
@@ -7530,8 +7532,8 @@ async function zipOf(items: ToPack[], signal: AbortSignal) {
 async function tarOf(items: ToPack[]) {
 	const { packTar } = await import('modern-tar')
 	const entries = items.map(({ name, kind, bytes, mode, mtime }) => {
-		const header = { name, mtime, mode: mode & 0o777, size: 0 }
-		if (kind === 'file') return { header: { ...header, size: bytes.length }, body: bytes }
+		const header = { name, mtime, mode: mode & 0o777, size: bytes.length }
+		if (kind === 'file') return { header, body: bytes }
 		const type = kind === 'folder' ? ('directory' as const) : ('symlink' as const)
 		return { header: { ...header, type, linkname: `${bytes}` } }
 	})
@@ -7555,7 +7557,7 @@ export const DATA_TOOLS = toolsOf('data', {
 	},
 	sqlite_query: {
 		description:
-			'Read an SQLite, CSV or TSV file with SQL; a.csv is the table a. Returns JSON arrays by line: column names, then rows.',
+			'Read an SQLite, CSV or TSV file with SQL; a.csv is the table a, a column with 1.50 or 007 is text. Returns JSON arrays by line: column names, then rows.',
 		takes: {
 			path: somePath,
 			sql: arg.text('One statement that reads; sqlite_schema lists the tables.'),
@@ -7598,16 +7600,14 @@ export const DATA_TOOLS = toolsOf('data', {
 				for (const { at } of entries) found.add(at)
 			}
 			for (const at of [workspace.root, target.at]) found.delete(at)
-			const names = Array.from(found, workspace.show)
-			const open = names.filter(isPublicName)
-			const left = names.length - open.length
+			const open = Array.from(found, workspace.show).filter(isPublicName)
+			const left = found.size - open.length
 			const aside = left > 0 ? `; ${left} left out, as they may hold secrets` : ''
 			if (!open[0]) fail(`nothing to pack${aside}`)
 			const stats = open.map((name) => {
 				const at = path.join(workspace.root, name)
-				const why = `${visible(name)}: gone, or not named in UTF-8`
-				const { size, mode, mtime } = lstatOf(at) ?? fail(why)
-				return { at, name, size, mode, mtime }
+				const it = lstatOf(at) ?? fail(`${visible(name)}: gone, or not named in UTF-8`)
+				return { at, name, size: it.size, mode: it.mode, mtime: it.mtime }
 			})
 			sumUp(stats, ARCHIVE_MAX)
 			const items = await Array.fromAsync(stats, async (it) => {
