@@ -1717,6 +1717,8 @@ type Switched = Loose<{ profile: string; model: string }>
 type SessionRow = NewSession & Stamped & { messages: number; switched?: Switched }
 type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
+const inQuotes = (name: string) => `"${name.replaceAll('"', '""')}"`
+
 const termsIn = (text: string) =>
 	`(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
@@ -1729,7 +1731,7 @@ function searchRows<T>(
 	if (query === undefined) return db.all<T>(byParts, '[]', ...values)
 	const terms = query.split(/[\s\0]+/).filter(Boolean)
 	if (!terms[0]) return []
-	const quoted = terms.map((term) => `"${term.replaceAll('"', '""')}"`).join(' ')
+	const quoted = terms.map(inQuotes).join(' ')
 	const found = db.all<T>(byWords, terms, ...values, `${quoted}*`)
 	return found[0] ? found : db.all<T>(byParts, terms, ...values)
 }
@@ -7333,8 +7335,6 @@ async function queryTable({ at, text, query, params = [], limit }: Query) {
 		fail(isHot ? 'an unfinished change: open it with the program that made it' : messageOf(cause))
 	}
 }
-
-const inQuotes = (name: string) => `"${name.replaceAll('"', '""')}"`
 
 /** As JavaScript writes it: 007, 1.10 and more digits than a number has are text. */
 const isPlainNumber = (text = '') => !text || (/\d/.test(text) && `${Number(text)}` === text)
