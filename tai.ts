@@ -82,7 +82,7 @@
 //   §web        pages and APIs
 //     WEB_TOOLS
 //   §data       tables, documents and archives, asked and packed
-//     QUERY_PROCESS queryTable DATA_TOOLS
+//     QUERY_PROCESS answerQuery DATA_TOOLS
 //   §notes      records of the vault, and tasks
 //     NOTE_TOOLS
 //   §asking     the person, the clock, the machine
@@ -247,6 +247,7 @@ export const GREP_FILE_MAX = 2 * MB // larger files are passed over
 export const WALK_MAX = 100_000 // entries; then it says it stopped
 export const SQL_TIME = 30 * SECOND // then the query is ended
 export const SQL_TEXT_MAX = MB // of rows; then it says it stopped
+export const QUERY_MEMORY = 1_280 * MB // half of it Node's own; then the query is ended
 export const ARCHIVE_MAX = 256 * MB // packed or not; then refused
 export const ARCHIVE_ITEMS_MAX = 10_000 // then refused
 export const ARCHIVE_RATIO_MAX = 200 // times its size, from 16 MB on: a bomb
@@ -707,6 +708,12 @@ function refuseBroken(at: string, part: unknown, parts: object) {
 /** Rejects with the signal's reason. */
 export async function sleep(ms: number, signal?: AbortSignal) {
 	await within(ms, new Promise(() => {}), signal)
+	signal?.throwIfAborted()
+}
+
+/** Between the parts of long work: others have their turn. */
+async function breathe(signal?: AbortSignal) {
+	await new Promise(setImmediate)
 	signal?.throwIfAborted()
 }
 
@@ -1718,6 +1725,8 @@ type Switched = Loose<{ profile: string; model: string }>
 type SessionRow = NewSession & Stamped & { messages: number; switched?: Switched }
 type StoredMessage = { n: number; created: number; message: Message; compacted: boolean }
 
+const inQuotes = (name: string) => `"${name.replaceAll('"', '""')}"`
+
 const termsIn = (text: string) =>
 	`(SELECT count(*) FROM json_each(?1) WHERE instr(lower(${text}), lower(value)) > 0)`
 
@@ -1730,7 +1739,7 @@ function searchRows<T>(
 	if (query === undefined) return db.all<T>(byParts, '[]', ...values)
 	const terms = query.split(/[\s\0]+/).filter(Boolean)
 	if (!terms[0]) return []
-	const quoted = terms.map((term) => `"${term.replaceAll('"', '""')}"`).join(' ')
+	const quoted = terms.map(inQuotes).join(' ')
 	const found = db.all<T>(byWords, terms, ...values, `${quoted}*`)
 	return found[0] ? found : db.all<T>(byParts, terms, ...values)
 }
@@ -2090,7 +2099,9 @@ function passedPath<T>(given: string, value: T, why?: string | false) {
 }
 
 function pathFault(cause: unknown): never {
-	fail(clip(visible(messageOf(cause)), 300), undefined, cause)
+	const { code, path: at, message } = Object(cause)
+	const why = code === 'ENOTDIR' ? `${at} is below a file` : message
+	fail(clip(visible(why), 300), undefined, cause)
 }
 
 function isInside(folder: string, absolute: string) {
@@ -5781,7 +5792,7 @@ type ToolFacts<A, Out> = {
 	judge?: (args: A) => Annotations
 	/** Default: its `path`. With none, no path grant allows, each denies. */
 	paths?: (args: A) => string[] | Promise<string[]>
-	preview?: (args: A, context: ToolContext) => Answer
+	preview?: (args: A, context: ToolContext, signal: AbortSignal) => Answer
 	run: (args: A, context: ToolContext, signal: AbortSignal) => Promise<Out>
 }
 
@@ -5887,6 +5898,11 @@ const DIFF_TIME = SECOND
 
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
+const SECRET_FILE =
+	/(?:^|\/)(?:\.(?:git|tai|ssh|aws|kube|docker|gnupg)(?:\/.*)?|[^/]*\.env(?:\.(?!example$|sample$|template$).*)?(?:rc|~)?|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(?:pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
+
+const isPublicName = (name: string) => !SECRET_FILE.test(name)
+
 function failMissing(at: string, workspace: Workspace): never {
 	const folder = path.dirname(at)
 	if (!fs.existsSync(folder)) failMissing(folder, workspace)
@@ -5937,13 +5953,18 @@ function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail
 	return failAs(fault, 'convert text with iconv -t UTF-8; --file takes images')
 }
 
-async function wholeText(given: string, workspace: Workspace) {
+async function wholeFile(given: string, workspace: Workspace, room: number) {
 	const at = await workspace.read(given)
 	const name = workspace.show(at)
 	const { size } = statsOf(at, workspace, 'file')
-	if (size > TOOL_TEXT_MAX) fail(`${name} is too large: ${formatBytes(size)}`)
+	if (size > room) fail(`${name} is too large: ${formatBytes(size)}`)
 	await using file = await workspace.openForRead(given)
-	return { text: decodeText(await file.readFile(), name).replace(/^\ufeff/, ''), name }
+	return { bytes: await file.readFile(), name }
+}
+
+async function wholeText(given: string, workspace: Workspace) {
+	const { bytes, name } = await wholeFile(given, workspace, TOOL_TEXT_MAX)
+	return { text: decodeText(bytes, name).replace(/^\ufeff/, ''), name }
 }
 
 async function textOrFile(name: string, workspace: Workspace, text?: string, file?: string) {
@@ -6060,7 +6081,7 @@ export const FILE_TOOLS = toolsOf('files', {
 		run: async ({ path: given, hash }, { workspace }) => {
 			const stats = statsOf(await workspace.read(given), workspace)
 			const link = attempt(() => fs.readlinkSync(path.resolve(workspace.root, given)))
-			await using file = hash ? await workspace.openForRead(given) : undefined
+			const file = hash && (await wholeFile(given, workspace, Infinity))
 			const facts = {
 				kind: kindOf(stats),
 				size: `${stats.size}`,
@@ -6068,7 +6089,7 @@ export const FILE_TOOLS = toolsOf('files', {
 				modified: stats.mtime.toISOString(),
 				created: stats.birthtime.toISOString(),
 				...(link && { link }),
-				...(file && { sha256: sha256(await file.readFile()) }),
+				...(file && { sha256: sha256(file.bytes) }),
 			}
 			return columns(Object.entries(facts))
 		},
@@ -6172,7 +6193,7 @@ const changeList = (changes: Change[]) => changes.map(changeLine).join('\n')
 
 const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
 	preview: async (...call) => {
-		const { changes } = await row.run(...call, AbortSignal.any([]))
+		const { changes } = await row.run(...call)
 		const diffs = await Array.fromAsync(changes, ({ shown, before, after }) =>
 			unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
 		)
@@ -6190,8 +6211,9 @@ const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
 		await using back = new AsyncDisposableStack()
 		back.defer(() => store.dropUndo(session, [group]))
 		for (const { at, before, after } of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
+			await breathe(signal)
 			putOne(at, after, world)
-			back.defer(() => putOne(at, before, world))
+			back.defer(() => breathe().then(() => putOne(at, before, world)))
 		}
 		back.move()
 		await store.dropUndo(session, undoes ?? [])
@@ -7165,30 +7187,43 @@ function tableText(rows: string) {
 
 //#region §data: tables, documents and archives, asked and packed
 //
-// 1. A query only reads one file. SQLite cannot be stopped, so it has a process, which can.
+// 1. A query only reads one file. It can neither be stopped nor kept from eating all memory, so it
+//    has a process, which can (its memory where there is a `ulimit` that counts).
 // 2. Of an archive all is judged, names, links and sizes, before a byte is written.
 // 3. What JSON cannot hold (large integers, dates, bytes) is text.
 // Not here: passwords, hard links, sparse files, other kinds of archives.
 
 const BLOB_SHOWN = 64 // characters
 
-function jsonPart(_: string, part: unknown) {
+function jsonPart(part: unknown) {
 	if (part instanceof Uint8Array) return clip(`x'${Buffer.from(part).toString('hex')}'`, BLOB_SHOWN)
-	if (typeof part !== 'bigint') return part
-	return Number.isSafeInteger(Number(part)) ? Number(part) : `${part}`
+	if (typeof part === 'bigint' && Number.isSafeInteger(Number(part))) return Number(part)
+	const isOdd = typeof part === 'bigint' || (typeof part === 'number' && !Number.isFinite(part))
+	return isOdd ? `${part}` : part
 }
 
-const toJson = (value: unknown, indent = 0) =>
-	attempt(() => JSON.stringify(value, jsonPart, indent)) ?? fail('too deep or large for JSON')
+function toJson(value: unknown, indent = 0) {
+	let room = TOOL_TEXT_MAX
+	const partOf = (_: string, part: unknown) =>
+		room-- > 0 ? jsonPart(part) : fail('too many parts')
+	const text = attempt(() => JSON.stringify(value, partOf, indent))
+	return text ?? fail('too deep or large for JSON')
+}
+
+const exactPart = (_: string, part: unknown, of?: { source: string }) =>
+	Number.isInteger(part) && !Number.isSafeInteger(part) ? of?.source : part
+
+const exactJson = (text: string): unknown =>
+	JSON.parse(text, /\d{16}/.test(text) ? exactPart : undefined)
 
 /** By the ending of its name, else as the first kind that it fits. */
-async function documentReader(text: string, name: string) {
+async function readDocument(text: string, name: string) {
 	const { parse } = await import('smol-toml')
 	const { parseAllDocuments } = await import('yaml')
-	const lines = () =>
-		text.split('\n').flatMap((line): unknown => (line.trim() ? [JSON.parse(line)] : []))
+	const lines = () => text.split('\n').flatMap((line) => (line.trim() ? [exactJson(line)] : []))
 	const yaml = () => {
-		const documents = [...parseAllDocuments(text, { merge: true, logLevel: 'error' })]
+		const how = { merge: true, intAsBigInt: true, resolveKnownTags: false } // such as !!set
+		const documents = [...parseAllDocuments(text, { ...how, logLevel: 'error' })]
 		const values = documents.map((document): unknown => {
 			for (const error of document.errors) throw error
 			return document.toJS()
@@ -7196,82 +7231,115 @@ async function documentReader(text: string, name: string) {
 		return values.length > 1 ? values : (values[0] ?? null)
 	}
 	const kinds: [RegExp, () => unknown][] = [
-		[/^$/, () => JSON.parse(text)],
+		[/\.json$/i, () => exactJson(text)],
 		[/\.(jsonl|ndjson)$/i, lines],
-		[/\.toml$/i, () => JSON.parse(toJson(parse(text, { integersAsBigInt: 'asNeeded' })))],
-		[/\.ya?ml$/i, () => JSON.parse(toJson(yaml()))],
+		[/\.toml$/i, () => parse(text, { integersAsBigInt: 'asNeeded' })],
+		[/\.ya?ml$/i, yaml],
 	]
 	const own = kinds.filter(([ending]) => ending.test(name))
-	return () => {
-		let fault: unknown
-		for (const [, read] of own.length > 0 ? own : kinds)
-			try {
-				return read()
-			} catch (error) {
-				fault = error
-			}
-		const [why] = `${Object(fault).message}`.split('\n', 1) // no excerpt
-		fail(`${name}: ${why}`)
-	}
+	const isJson = /^\s*[[{]/.test(text) // or begins TOML
+	let fault: unknown
+	for (const [, read] of own[0] ? own : kinds.slice(0, isJson ? 3 : 4))
+		try {
+			const found: unknown = JSON.parse(toJson(read()))
+			if (own[0] || typeof found !== 'string' || /^\s*"/.test(text)) return found
+			fail('it is plain text')
+		} catch (error) {
+			fault = (isJson && fault) || error
+		}
+	return fail(Object(fault).message.replace(/\n[^]*|, \.*"[^]*/, '')) // no excerpt
 }
 
-function foundText(found: unknown, limit: number) {
-	if (!Array.isArray(found)) return toJson(found ?? null, 2)
-	const items = found.slice(0, limit).map((item) => toJson(item))
-	const more = found.length > limit && `${limit} of ${found.length} results shown`
-	return joinParts([`[${items.join(',\n')}]`, inBrackets([more])])
+/** What there is room for, and whether that is all. */
+function jsonLines(items: Iterable<unknown>, limit: number, indent = 0) {
+	const lines: string[] = []
+	let room = SQL_TEXT_MAX
+	for (const item of items) {
+		const line = toJson(item, indent)
+		room -= byteLength(line)
+		if (lines.length < limit && room >= 0) lines.push(line)
+		else if (lines[0]) return { lines, isAll: false }
+		else fail(`larger than ${formatBytes(SQL_TEXT_MAX)}: narrow the query`)
+	}
+	return { lines, isAll: true }
 }
 
 /** The argument that makes tai the process of one query. */
-export const QUERY_PROCESS = '--query-table'
+export const QUERY_PROCESS = '--query'
 
-type TableQuery = Record<'at' | 'url' | 'sql' | 'csv', string> & { params: Json[]; limit: number }
+/** Without `params`, of a document. */
+type Query = Record<'at' | 'text' | 'query', string> & { limit: number } & Loose<{ params: Json[] }>
 
-/** Answers a TableQuery, in JSON, by lines. Throws TaiError. */
-export async function queryTable(given: string) {
-	const { at, url, csv, sql, params, limit }: TableQuery = JSON.parse(given)
+/** Answers a Query, in JSON, by lines. Throws TaiError. */
+export async function answerQuery(given: string) {
+	const query: Query = attempt(() => JSON.parse(given)) ?? fail('so tai asks itself')
+	return (query.params ? queryTable : queryDocument)(query)
+}
+
+async function queryDocument({ at, text, query, limit }: Query) {
+	const { search } = await import('@jmespath-community/jmespath')
+	const document = await readDocument(text, at)
+	const found = await Promise.try(search, document as never, query).catch((cause) =>
+		failBy(cause, 'the query fails: '),
+	)
+	if (!Array.isArray(found)) return jsonLines([found ?? null], 1, 2).lines.join()
+	const { lines, isAll } = jsonLines(found, limit)
+	const more = !isAll && `${lines.length} of ${found.length} results shown`
+	return joinParts([`[${lines.join(',\n')}]`, inBrackets([more])])
+}
+
+/** A WAL that nobody has open: reading must leave no files beside it. */
+function databaseUrl(at: string) {
+	const url = builtin('node:url').pathToFileURL(at)
+	const head = Buffer.alloc(20)
+	fs.readSync(fs.openSync(at, 'r'), head)
+	const [wal, shm] = ['-wal', '-shm'].map((end) => fs.existsSync(at + end))
+	const none = process.platform === 'win32' ? 'vfs=win32-none' : 'vfs=unix-none'
+	if (head[18] === 2 && !(wal && shm)) url.search = wal ? none : 'immutable=1'
+	return url
+}
+
+async function queryTable({ at, text, query, params = [], limit }: Query) {
 	const { DatabaseSync: Connection } = builtin('node:sqlite')
-	const options = { readOnly: !csv, timeout: STORE_BUSY, limits: { attach: 0 } }
+	const options = { readOnly: !text, timeout: STORE_BUSY, limits: { attach: 0 } }
 	try {
-		const db = new Connection(csv ? ':memory:' : url, options)
-		if (csv) await fillTable(db, csv, at)
+		const url = text ? ':memory:' : databaseUrl(at)
+		const db = new Connection(url, options)
+		if (text) await fillTable(db, text, at)
+		// Then no file is needed to share the WAL.
+		if (`${url}`.endsWith('-none')) db.exec('PRAGMA locking_mode = EXCLUSIVE')
 		db.exec('PRAGMA query_only = 1')
-		const statement = db.prepare(sql)
-		if (/[^\s;]/.test(sql.slice(statement.sourceSQL.length))) fail('one statement at a time')
+		const statement = db.prepare(query)
+		const rest = query.slice(statement.sourceSQL.length)
+		if (attempt(() => db.prepare(rest))) fail('one statement at a time')
 		statement.setReadBigInts(true)
 		statement.setReturnArrays(true)
 		const values = params.map((value) =>
 			typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value,
 		) as SQLInputValue[]
-		const lines = [toJson(statement.columns().map(({ name }) => name))]
-		let room = SQL_TEXT_MAX
-		for (const row of statement.iterate(...values)) {
-			const line = toJson(row)
-			room -= line.length
-			if (lines.length > limit || room < 0) return joinParts([...lines, '[there is more]'])
-			lines.push(line)
-		}
-		return joinParts([...lines, `[${count(lines.length - 1, 'row')}]`])
+		const names = toJson(statement.columns().map(({ name }) => name))
+		const { lines, isAll } = jsonLines(statement.iterate(...values), limit)
+		return joinParts([names, ...lines, `[${isAll ? count(lines.length, 'row') : 'there is more'}]`])
 	} catch (cause) {
-		failBy(cause)
+		const isHot = Object(cause).errcode === 776 // SQLITE_READONLY_ROLLBACK
+		fail(isHot ? 'an unfinished change: open it with the program that made it' : messageOf(cause))
 	}
 }
-
-const inQuotes = (name: string) => `"${name.replaceAll('"', '""')}"`
 
 /** A column is of numbers when none has a zero before it or too many digits. */
 const CSV_NUMBER = /^(-?(0|[1-9]\d{0,14})(\.\d+)?)?$/
 
 async function fillTable(db: DatabaseSync, text: string, at: string) {
 	const { parse } = (await import('papaparse')).default
-	const options = { header: true, skipEmptyLines: true }
+	const marked = { transformHeader: (name: string) => `:${name}` } // it may be __proto__
+	const options = { header: true, skipEmptyLines: true, ...marked }
 	const { data, errors, meta } = parse<Record<string, string>>(text, options)
 	const fault = errors.find(({ code }) => !/^(TooFew|Undetect)/.test(code))
 	if (fault) fail(fault.message)
 	const names = meta.fields ?? []
 	const defined = names.map((name) => {
 		const isNumber = data.every((row) => CSV_NUMBER.test(row[name] ?? ''))
-		return `${inQuotes(name)} ${isNumber ? 'NUMERIC' : 'TEXT'}`
+		return `${inQuotes(name.slice(1))} ${isNumber ? 'NUMERIC' : 'TEXT'}`
 	})
 	const table = inQuotes(path.parse(at).name)
 	db.exec(`CREATE TABLE ${table} (${defined})`)
@@ -7279,17 +7347,45 @@ async function fillTable(db: DatabaseSync, text: string, at: string) {
 	for (const row of data) insert.run(...names.map((name) => row[name] || null))
 }
 
+/** By a process, which can be stopped and has its own memory. */
+async function runQuery(
+	name: string,
+	query: Query,
+	{ world, store, workspace }: ToolContext,
+	signal: AbortSignal,
+) {
+	const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
+	const bounded = ['/bin/sh', '-c', `ulimit -d ${QUERY_MEMORY / KB}; exec "$0" "$@"`, ...argv]
+	const { code, stdout, stderr } = await runCommand({
+		argv: fs.existsSync('/bin/sh') ? bounded : argv,
+		cwd: workspace.root,
+		env: childEnv(world, store.redactor),
+		world,
+		stdin: JSON.stringify(query),
+		timeout: SQL_TIME,
+		signal,
+	})
+	if (code === 0) return stdout
+	const [, why = 'it took too long or too much memory'] = /^tai: (.*)/m.exec(stderr) ?? []
+	return fail(`${name}: ${why}`)
+}
+
 const zlibOf = (work: 'gzip' | 'gunzip') =>
 	builtin('node:util').promisify(builtin('node:zlib')[work])
 
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
-const SPARSE = /^.{156}S.{100}ustar|\d GNU\.sparse\.major=/s
+/** From the type of a header on. */
+const SPARSE = /^(S.{100}ustar|[gx].* GNU\.sparse\.)/s
 
 async function tarItems(bytes: Buffer) {
 	const { unpackTar } = await import('modern-tar')
-	for (let at = 0; at < bytes.length; at += 512)
-		if (SPARSE.test(bytes.toString('latin1', at, at + 512))) fail('it has sparse files')
+	for (let at = 0, next; at < bytes.length; at = next) {
+		const size = Math.abs(parseInt(bytes.toString('latin1', at + 124, at + 136), 8)) || 0
+		next = at + 512 * (1 + Math.ceil(size / 512))
+		const head = bytes.toString('latin1', at + 156, Math.min(next, at + 4 * KB))
+		if (SPARSE.test(head)) fail('it has sparse files')
+	}
 	return (await unpackTar(bytes, { strict: true })).map(({ header, data = ABSENT.bytes }) => ({
 		type: 'file',
 		mode: 0,
@@ -7327,19 +7423,16 @@ function sumUp(items: { size: number }[], room: number) {
 }
 
 async function openArchive(given: string, workspace: Workspace) {
-	await using file = await workspace.openForRead(given)
-	const { size } = await file.stat()
-	const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, size * ARCHIVE_RATIO_MAX))
+	const { bytes, name } = await wholeFile(given, workspace, ARCHIVE_MAX)
+	const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, bytes.length * ARCHIVE_RATIO_MAX))
 	try {
-		sumUp([{ size }], ARCHIVE_MAX)
-		const bytes = await file.readFile()
 		const start = bytes.toString('latin1', 0, 2)
 		const plain =
 			start === '\u001f\u008b' ? await zlibOf('gunzip')(bytes, { maxOutputLength: room }) : bytes
 		const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
 		return { items, sum: sumUp(items, room) }
 	} catch (cause) {
-		failBy(cause, `${visible(given)} is no .zip, .tar or .tar.gz to unpack: `)
+		failBy(cause, `${visible(name)} is no .zip, .tar or .tar.gz to unpack: `)
 	}
 }
 
@@ -7368,11 +7461,12 @@ function placedItems(items: Packed[], dest: string[]) {
 	return placed.values()
 }
 
-async function unpackedState(item: Packed, { mode: old }: FileState): Promise<FileState> {
+async function unpackedState(item: Packed | false, old: FileState): Promise<FileState> {
+	if (!item) return { ...ABSENT, kind: 'folder' }
 	const { name, type, mode, linkname, read } = item
 	const failed = (cause: unknown) => failBy(cause, `${visible(name)}: `)
 	const bytes = Buffer.from(linkname || (await read().catch(failed)))
-	if (type === 'file') return { kind: 'file', bytes, mode: mode & 0o755 || old }
+	if (type === 'file') return { kind: 'file', bytes, mode: mode & 0o755 || old.mode }
 	if (type !== 'symlink') fail(`${visible(name)} is a ${type} and not unpacked`)
 	const target = `${bytes}`
 	// After a name, which may be another link, `..` would not mean what it says.
@@ -7391,7 +7485,7 @@ type Unpacking = { path: string; dest?: string; list_only: boolean; overwrite: b
 
 const destOf = ({ path: given, dest = given.replace(/(\.tar)?\.\w+$/, '') }: Unpacking) => dest
 
-async function unpackPlan(args: Unpacking, { workspace }: ToolContext) {
+async function unpackPlan(args: Unpacking, { workspace }: ToolContext, signal: AbortSignal) {
 	const { items, sum } = await openArchive(args.path, workspace)
 	const lines = items.map(({ name, type, size }) => [
 		type === 'file' ? formatBytes(size) : type,
@@ -7401,23 +7495,23 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext) {
 	const dest = workspace.show(await workspace.read(destOf(args)))
 	const changes = []
 	for (const { place, item } of placedItems(items, partsOf(dest))) {
+		await breathe(signal)
 		const to = path.join(workspace.root, place)
 		if (!item && lstatOf(to)?.isDirectory()) continue
 		const target = await freeTarget(to, args.overwrite, workspace)
-		const { at, shown, before } = target
-		if (at !== to) fail(`${shown} is behind a link`)
-		const folder: FileState = { ...ABSENT, kind: 'folder' }
-		changes.push({ ...target, after: item ? await unpackedState(item, before) : folder })
+		if (target.at !== to) fail(`${target.shown} is behind a link`)
+		changes.push({ ...target, after: await unpackedState(item, target.before) })
 	}
 	return { changes, says: `unpacked ${sum}, into ${dest}` }
 }
 
 type ToPack = FileState & { name: string; mode: number; mtime: Date }
 
-async function zipOf(items: ToPack[]) {
+async function zipOf(items: ToPack[], signal: AbortSignal) {
 	const { Uint8ArrayReader, Uint8ArrayWriter, ZipWriter } = await zipLibrary()
 	const zip = new ZipWriter(new Uint8ArrayWriter(), { useWebWorkers: false })
 	for (const { name, kind, bytes, mode: unixMode, mtime: lastModDate } of items) {
+		await breathe(signal)
 		const directory = kind === 'folder'
 		const data = directory ? undefined : new Uint8ArrayReader(bytes)
 		await zip.add(name, data, { directory, unixMode, lastModDate })
@@ -7428,8 +7522,8 @@ async function zipOf(items: ToPack[]) {
 async function tarOf(items: ToPack[]) {
 	const { packTar } = await import('modern-tar')
 	const entries = items.map(({ name, kind, bytes, mode, mtime }) => {
-		const header = { name, mtime, mode: mode & 0o777, size: 0 }
-		if (kind === 'file') return { header: { ...header, size: bytes.length }, body: bytes }
+		const header = { name, mtime, mode: mode & 0o777, size: bytes.length }
+		if (kind === 'file') return { header, body: bytes }
 		const type = kind === 'folder' ? ('directory' as const) : ('symlink' as const)
 		return { header: { ...header, type, linkname: `${bytes}` } }
 	})
@@ -7446,19 +7540,9 @@ export const DATA_TOOLS = toolsOf('data', {
 			query: arg('Such as items[?price > `9`].name; @ is all of it.'),
 			limit: limitTo(1000, 100),
 		},
-		run: async ({ path: given, text: said, query, limit }, { workspace }) => {
-			const { text, name } = await textOrFile('text', workspace, said, given)
-			const read = await documentReader(text, name)
-			const { search } = await import('@jmespath-community/jmespath')
-			const answer = () => {
-				const document = read()
-				try {
-					return foundText(search(document as never, query), limit)
-				} catch (cause) {
-					failBy(cause, 'the query fails: ')
-				}
-			}
-			return runBounded(answer) ?? fail('it takes too long')
+		run: async ({ path: given, text: said, ...args }, context, signal) => {
+			const { text, name } = await textOrFile('text', context.workspace, said, given)
+			return runQuery(name, { at: given ?? '', text, ...args }, context, signal)
 		},
 	},
 	sqlite_query: {
@@ -7472,28 +7556,12 @@ export const DATA_TOOLS = toolsOf('data', {
 			),
 			limit: limitTo(5000, 200),
 		},
-		run: async ({ path: given, params = [], ...args }, { world, store, workspace }, signal) => {
+		run: async ({ path: given, sql: query, params = [], limit }, context, signal) => {
+			const { workspace } = context
 			const at = await workspace.read(given)
 			statsOf(at, workspace, 'file')
-			await using file = await workspace.openForRead(given)
-			const { buffer } = await file.read({ length: 20 })
-			const url = builtin('node:url').pathToFileURL(at)
-			// A WAL that nobody has open: reading would leave files beside it.
-			if (buffer[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
-			const csv = /\.[ct]sv$/i.test(at) && (await wholeText(given, workspace)).text
-			const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
-			const { code, stdout, stderr } = await runCommand({
-				argv,
-				cwd: workspace.root,
-				env: childEnv(world, store.redactor),
-				world,
-				stdin: JSON.stringify({ at, url, csv, params, ...args }),
-				timeout: SQL_TIME,
-				signal,
-			})
-			if (code === 0) return stdout
-			const why = stderr.replace(/^[^]*?tai: /, '').trim() || 'it took too long'
-			fail(`${workspace.show(at)}: ${why}`)
+			const text = /\.[ct]sv$/i.test(at) ? (await wholeText(given, workspace)).text : ''
+			return runQuery(workspace.show(at), { at, text, query, params, limit }, context, signal)
 		},
 	},
 	archive_create: planned({
@@ -7522,17 +7590,23 @@ export const DATA_TOOLS = toolsOf('data', {
 				for (const { at } of entries) found.add(at)
 			}
 			for (const at of [workspace.root, target.at]) found.delete(at)
-			const stats = Array.from(found, (at) => [at, fs.lstatSync(at)] as const)
-			sumUp(
-				stats.map(([, it]) => it),
-				ARCHIVE_MAX,
-			)
-			const items = stats.map(([at, { mode, mtime }]) => {
-				return { ...fileState(at, workspace, ARCHIVE_MAX), name: workspace.show(at), mode, mtime }
+			const open = Array.from(found, workspace.show).filter(isPublicName)
+			const left = found.size - open.length
+			const aside = left > 0 ? `; ${left} left out, as they may hold secrets` : ''
+			if (!open[0]) fail(`nothing to pack${aside}`)
+			const stats = open.map((name) => {
+				const at = path.join(workspace.root, name)
+				const it = lstatOf(at) ?? fail(`${visible(name)}: gone, or not named in UTF-8`)
+				return { at, name, size: it.size, mode: it.mode, mtime: it.mtime }
 			})
-			const plain = Buffer.from(await (kind === 'zip' ? zipOf : tarOf)(items))
+			sumUp(stats, ARCHIVE_MAX)
+			const items = await Array.fromAsync(stats, async (it) => {
+				await breathe(signal)
+				return { ...fileState(it.at, workspace, ARCHIVE_MAX), ...it }
+			})
+			const plain = Buffer.from(await (kind === 'zip' ? zipOf : tarOf)(items, signal))
 			const bytes = kind.endsWith('gz') ? await zlibOf('gzip')(plain) : plain
-			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}`
+			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}${aside}`
 			return { changes: [{ ...target, after: { ...before, kind: 'file', bytes } }], says }
 		},
 	}),
@@ -7548,7 +7622,7 @@ export const DATA_TOOLS = toolsOf('data', {
 		annotations: REPLACES,
 		judge: ({ list_only }) => (list_only ? READS_ONLY : REPLACES),
 		paths: (args) => [args.path, ...(args.list_only ? [] : [destOf(args)])],
-		preview: async (args, context) => changeList((await unpackPlan(args, context)).changes),
+		preview: async (...call) => changeList((await unpackPlan(...call)).changes),
 		run: unpackPlan,
 	}),
 })
@@ -8615,7 +8689,7 @@ export class Tools {
 			session,
 			grantAs: grantNameOf(row),
 			origin: origin?.server,
-			preview: () => row.preview?.(args, this.context),
+			preview: () => row.preview?.(args, this.context, signal),
 		}
 		const decision = await approvals.decide(call, signal)
 		const { denial, say = denial?.message, reason, mode } = decision
@@ -10578,11 +10652,6 @@ async function readLine(store: Store) {
 const RESOURCE_ROOT = 'tai://workspace/'
 const RESOURCE_URI = /^(?:tai|teaagent):\/\/workspace\/([^]+)$/
 
-const SECRET_FILE =
-	/(?:^|\/)(?:\.(?:git|tai|ssh|aws|kube|docker|gnupg)\/.*|[^/]*\.env(?:\.(?!example$|sample$|template$).*)?(?:rc|~)?|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(?:pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
-
-const isPublicName = (name: string) => !SECRET_FILE.test(name)
-
 const MIMES: Record<string, string> = {
 	json: 'application/json',
 	jpg: 'image/jpeg',
@@ -10643,9 +10712,7 @@ export async function readResource({ workspace, redactor, fixed }: Shelf, uri: s
 	const stats = statOf(real)
 	if (!stats?.isFile() || (await isHidden(real, workspace)))
 		fail('there is no such resource', 'resources/list names them')
-	if (stats.size > TOOL_TEXT_MAX) fail(`it is too large: ${formatBytes(stats.size)}`)
-	await using file = await workspace.openForRead(name)
-	const bytes = await file.readFile()
+	const { bytes } = await wholeFile(name, workspace, TOOL_TEXT_MAX)
 	if (isUtf8Text(bytes))
 		return { uri, mimeType: mimeOf(name), text: redactor.redact(bytes.toString()) }
 	if (redactor.knows(bytes.toString('latin1'))) fail('it holds a secret')
@@ -12410,7 +12477,7 @@ async function runProcess(argv: string[]) {
 	process.exitCode = EXIT.failed // should the event loop run empty
 	if (argv[0] === QUERY_PROCESS) {
 		const query = await builtin('node:stream/consumers').text(process.stdin)
-		process.stdout.write(await queryTable(query))
+		process.stdout.write(await answerQuery(query))
 		return EXIT.answered
 	}
 	const options = { env: process.env, noColor: argv.includes('--no-color') }

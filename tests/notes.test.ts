@@ -129,10 +129,19 @@ t.test(
     const { judge, preview } = row('vault_write')
     t.match(judge?.({ content: 'x' }), { destructive: false, securityTier: 'Medium' })
     t.match(judge?.({ content: 'x', id }), { destructive: true, securityTier: 'Medium' })
-    t.equal(await preview?.({ content: 'x' }, context), undefined)
-    t.match(await preview?.({ content: 'x', id }, context), /^note .*:\nold words$/)
-    t.match(await row('vault_delete').preview?.({ id }, context), /^note .*:\nold words$/)
-    t.equal(await row('vault_delete').preview?.({ id: 'x' }, context), undefined)
+    t.equal(await preview?.({ content: 'x' }, context, AbortSignal.any([])), undefined)
+    t.match(
+      await preview?.({ content: 'x', id }, context, AbortSignal.any([])),
+      /^note .*:\nold words$/,
+    )
+    t.match(
+      await row('vault_delete').preview?.({ id }, context, AbortSignal.any([])),
+      /^note .*:\nold words$/,
+    )
+    t.equal(
+      await row('vault_delete').preview?.({ id: 'x' }, context, AbortSignal.any([])),
+      undefined,
+    )
   },
 )
 

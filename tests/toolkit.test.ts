@@ -122,7 +122,7 @@ t.test('what the system says is a failed run, anything else a bug', async (t) =>
   }
   const call = [{}, {} as ToolContext, AbortSignal.any([])] as const
   await t.rejects(failing(error).run(...call), { name: 'TaiError', message: /disk full/ })
-  await t.rejects(failing(error).preview!({}, call[1]), { name: 'TaiError' })
+  await t.rejects(failing(error).preview!(...call), { name: 'TaiError' })
   await t.rejects(failing(new RangeError('a bug')).run(...call), { name: 'RangeError' })
 })
 

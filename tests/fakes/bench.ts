@@ -75,7 +75,8 @@ export async function bench(test: Test, tree: Tree = {}): Promise<Bench> {
           if (!(error instanceof TaiError)) throw error
           return { text: [error.message, error.hint ?? ''].join('\n').trimEnd(), isError: true }
         }),
-    preview: async (name, args) => row(name).preview?.(filled(name, args), context),
+    preview: async (name, args) =>
+      row(name).preview?.(filled(name, args), context, AbortSignal.timeout(20_000)),
     text: (name) => fs.readFileSync(path.join(root, name), 'utf8'),
   }
 }
