@@ -965,8 +965,10 @@ const settingRow = (name: string) =>
 	findSetting(name) ??
 	failUsage(`there is no setting ${visible(name)}`, '`tai config list` shows them')
 
-export const parseSetting = (key: string, text: string) =>
-	settingText(settingRow(key), text, 'tai config set')
+const STORED = 'tai config set'
+
+export const parseSetting = (key: string, text: string, source = STORED) =>
+	settingText(settingRow(key), text, source)
 
 function settingText({ key, type, help }: Setting, value: unknown, source: string) {
 	const text = isObject(value) ? JSON.stringify(value) : String(value).trim()
@@ -1012,14 +1014,21 @@ export class Config {
 		const { home, project = '' } = configPaths(world, sources.root)
 		for (const { key, standard } of SETTINGS)
 			config.#take({ [key]: standard || undefined }, 'default')
-		config.#take(sources.stored, 'tai config set')
+		config.#take(sources.stored, STORED)
 		config.#take(await readToml(home), home)
 		config.#take(await readToml(project), project, projectRefusal)
+		return config.#takeGiven(world, sources.flags)
+	}
+
+	/** Of flags and the environment alone. */
+	static given = (world: World, flags: object) => new Config().#takeGiven(world, flags)
+
+	#takeGiven(world: World, flags: object) {
 		for (const { key } of SETTINGS)
-			config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
-		for (const [key, text] of Object.entries(sources.flags))
-			config.#take({ [key]: text }, `flag --${key.replaceAll('_', '-')}`)
-		return config
+			this.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
+		for (const [key, text] of Object.entries(flags))
+			this.#take({ [key]: text }, `flag --${key.replaceAll('_', '-')}`)
+		return this
 	}
 
 	#take(given: object, source: string, refusal?: typeof projectRefusal) {
@@ -1801,9 +1810,10 @@ export class Store {
 
 	static async memory(world: World, options?: StoreOptions) {
 		const db = await openDb(':memory:')
+		db.file = path.join(world.home, 'vault.db')
 		attempt(() => {
 			// Else SQLite may need a log beside it, and fail.
-			const url = builtin('node:url').pathToFileURL(path.join(world.home, 'vault.db'))
+			const url = builtin('node:url').pathToFileURL(db.file)
 			db.run('ATTACH ? AS disk', `${url}?mode=ro&immutable=1`)
 			for (const name of Object.keys(FIRST_TABLES))
 				if (/^(mcp_.*|settings|seal|secrets|profiles|approvals)$/.test(name))
@@ -4752,7 +4762,7 @@ export class McpClient {
 // 1. Consent is for one digest of what would be started or reached.
 // 2. A tool that is new, or not as its pin, is withheld until it is granted.
 // 3. env, headers and trust are sealed with the vault; all else can be read while it is locked.
-// 4. Trust is by name and outlives its server.
+// 4. Trust is by name, in any spelling, and outlives its server.
 // Not here: connections (§bridge), who asks the person (§servers).
 
 const shellWord = (word: string) =>
@@ -4793,6 +4803,10 @@ type McpTrust = {
 	denied_tools: string[]
 	expires_at: string | null
 }
+
+/** Else tools of two would have the same names. */
+const spelling = (server: string) => server.toLowerCase().replace(/[ .@/:+()-]/g, '_')
+const isSpelled = (name: string, server: string) => spelling(name) === spelling(server)
 
 const TRUSTED: McpTrust = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
 
@@ -4890,7 +4904,7 @@ export class McpRegistry {
 		const { name: server } = entry
 		const row = { server, digest: consentDigest(entry), created: this.#now() }
 		this.#db.insert('mcp_consents', row, 'REPLACE')
-		if (!this.trusts().has(server)) this.setTrust(server)
+		if (!this.trusted(server)) this.setTrust(server)
 	}
 
 	trusts = () =>
@@ -4904,14 +4918,23 @@ export class McpRegistry {
 			)
 		})
 
-	trust = (server: string) => this.trusts().get(server) ?? TRUSTED
+	/** What is said of it in any spelling; a denial first. */
+	trusted(server: string) {
+		const said = [...this.trusts()].filter(([name]) => isSpelled(name, server))
+		return said.find(([, trust]) => !trust.trusted) ?? said[0]
+	}
+
+	trust = (server: string) => this.trusted(server)?.[1] ?? TRUSTED
 
 	async unlockTrust() {
 		if (!attempt(this.trusts)) await this.#store.secrets.within(() => {})
 	}
 
-	changeTrust = (server: string, change: (old: McpTrust) => McpTrust) =>
-		this.#store.secrets.within(() => this.setTrust(server, change(this.trust(server))))
+	changeTrust = (given: string, change: (old: McpTrust) => McpTrust) =>
+		this.#store.secrets.within(() => {
+			const [server = given, old = TRUSTED] = this.trusted(given) ?? []
+			return [server, this.setTrust(server, change(old))] as const
+		})
 
 	setTrust(server: string, trust = TRUSTED) {
 		const value = this.#sealed(trust, 'mcp_trust', 'value', server)
@@ -4920,7 +4943,10 @@ export class McpRegistry {
 	}
 
 	revokeTrust = (server: string) =>
-		this.#db.tx(() => this.#forget(server, 'trust consents server_profiles'))
+		this.#db.tx(() => {
+			for (const name of [...this.trusts().keys(), ...this.list().map((row) => row.name)])
+				if (isSpelled(name, server)) this.#forget(name, 'trust consents server_profiles')
+		})
 
 	#forget(server: string, tables: string) {
 		for (const table of tables.split(' '))
@@ -5249,15 +5275,17 @@ export class McpBridge {
 	/** A server, or its tool of these names. Throws DeniedError. */
 	checkTrust(server: string, ...names: string[]) {
 		const { trusted, allowed_tools, denied_tools, expires_at } = this.registry.trust(server)
-		const isLeftOut = names[0] && allowed_tools[0] && !fitsGlob(allowed_tools, ...names)
 		const isOver = expires_at && Date.parse(expires_at) <= this.#options.world.now()
-		const why =
+		const faults = denied_tools.filter((glob) => fitsGlob([glob], ...names))
+		if (allowed_tools[0] && !fitsGlob(allowed_tools, ...names)) faults.push(...names.slice(0, 1))
+		const whole =
 			(!trusted && `${server} is not trusted: the user denied it`) ||
-			(isOver && `the trust in ${server} has expired`) ||
-			((isLeftOut || fitsGlob(denied_tools, ...names)) && 'the user denied this tool')
-		const hint = `the user can change that: \`tai mcp trust allow ${server}\``
-		if (why) throw new DeniedError(why, { hint })
-		return true
+			(isOver && `the trust in ${server} has expired`)
+		if (!whole && !faults[0]) return true
+		const tools = whole ? [] : faults.map((glob) => ` --tool ${shellWord(glob)}`)
+		const command = `tai mcp trust allow ${shellWord(server)}${tools.join('')}`
+		const hint = `the user can change that: \`${command}\``
+		throw new DeniedError(whole || 'the user denied this tool', { hint })
 	}
 
 	async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
@@ -7855,15 +7883,19 @@ const withTimes = (key: string, value: unknown) =>
 const linesOf = (rows: object[], none = '') =>
 	rows.map((row) => JSON.stringify(row, withTimes)).join('\n') || none
 
-const failUnlisted = (what: string, name: string) =>
-	fail(`there is no ${what} ${visible(name)}`, `${what}_list shows them`)
+/** `raised`: failUsage where a flag or a setting names it. */
+function noSuch(what: string, name: string, raised: typeof failUsage = fail, list = ''): never {
+	raised(`there is no ${what} ${visible(name)}`, `${list || `\`tai ${what} list\``} shows them`)
+}
 
 const sessionNamed = async (id: string, { store }: ToolContext) =>
-	(await store.findSession(id)) ?? failUnlisted('session', id)
+	(await store.findSession(id)) ?? noSuch('session', id, fail, 'session_list')
 
-async function switchSession(context: ToolContext, to: Switched) {
-	const { id, switched } = await sessionNamed(context.session, context)
-	await context.store.setSwitched(id, { ...(to.model && switched), ...to })
+async function switchSession({ store, session }: ToolContext, to: Switched) {
+	const { id, switched } =
+		(await store.findSession(session)) ??
+		fail('no chat has begun here', 'call chat first; where there are no sessions, give it a `profile`')
+	await store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
 function configuredProviders(config: Config) {
@@ -7890,7 +7922,7 @@ async function listedModel(asked: string, context: ToolContext, signal: AbortSig
 	const known = await listModels(context.http, choice, signal).catch(() => [])
 	// Of some the list has `models/NAME`, or NAME with a date.
 	const isKnown = known.length === 0 || known.some(({ id }) => id.includes(model))
-	return isKnown ? `${provider.name}/${model}` : failUnlisted('model', asked)
+	return isKnown ? `${provider.name}/${model}` : noSuch('model', asked, fail, 'model_list')
 }
 
 const serversFor = (profile: string, { registry }: McpBridge) =>
@@ -7985,7 +8017,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		run: async ({ name }, context, signal) => {
 			const { store, approvals, config } = context
 			const row = await store.getProfile(name)
-			if (!row && name !== 'default') failUnlisted('profile', name)
+			if (!row && name !== 'default') noSuch('profile', name, fail, 'profile_list')
 			const { mode = config.get('permission_mode') as Mode, model } = row ?? {}
 			if (tighterMode(mode, approvals.mode) !== mode)
 				fail(`its mode ${mode} is wider than ${approvals.mode}`)
@@ -8040,11 +8072,16 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			value: SETTING_VALUE,
 		},
 		annotations: RISKY,
-		run: async ({ key, value }, { store }) => {
+		run: async ({ key, value }, { store, profile, select }) => {
 			const row = settingRow(key)
-			const { [key]: limit = row.standard } = Object(await store.getSettings())
-			if (row.type === 'mode' || projectRefusal(row, `${value}`, `${limit}` || undefined))
+			const { tools } = (await store.getProfile(profile)) ?? {}
+			const usual = key === 'tools' ? tools : row.standard || undefined
+			const { [key]: limit = usual?.toString() } = Object(await store.getSettings())
+			if (row.type === 'mode' || projectRefusal(row, `${value}`, limit))
 				fail(`a model may not set ${key} so`, `the user can: tai config set ${key} VALUE`)
+			const names = key === 'tools' ? splitNames(`${value}`) : []
+			const [unknown] = select({ names, limit: 0 }).unknown
+			if (unknown !== undefined) noSuch('tool', unknown, fail, 'select_tools')
 			await store.setSetting(key, settingText(row, value, 'config_set'))
 			return `${key} is set for the next run`
 		},
@@ -8153,6 +8190,8 @@ export async function readSource(
 		return { servers: [{ entry: { ...entry, ...named }, from }], notes: [], rejects: [] }
 	}
 	if (kind === 'name') {
+		if (/^[\w.-]+:\d+(\/|$)/.test(source))
+			failUsage(`${visible(source)} is no address`, `http:// is missing: http://${source}`)
 		const row = registry.row(source, 'nor such a file; a program: tai mcp add -- PROGRAM ARGS')
 		return one({ ...(await registry.get(source)), enabled: true }, row.source)
 	}
@@ -8478,7 +8517,8 @@ export class Tools {
 		lock?: WorkspaceLock | undefined // of those that are served
 	}) {
 		const { only, rows, bridged } = options
-		const chosen = only?.map((name) => pickTool([...rows, ...bridged()], name))
+		const { config } = options.context
+		const chosen = only?.map((name) => pickTool([...rows, ...bridged()], name, config))
 		const first = chosen ?? rows.filter(({ core }) => core)
 		const own = (chosen ?? rows).filter(({ origin }) => !origin) // others come and go
 		this.#rows = new Map(own.map((row) => [row.name, row]))
@@ -8696,11 +8736,15 @@ export class Tools {
 	}
 }
 
-function pickTool(rows: Tool[], name: string) {
-	return (
-		rows.find((row) => row.name === name) ??
-		failUsage(`there is no tool named ${visible(name)}`, '`tai tools list` shows them all')
-	)
+/** With `config`, the setting or the profile names it. */
+function pickTool<T extends { name: string }>(rows: readonly T[], name: string, config?: Config) {
+	const found = rows.find((row) => row.name === name)
+	if (found) return found
+	const { value, source } = config?.explain('tools') ?? {}
+	const from = config && (value === undefined ? 'the profile: ' : `${source}: tools: `)
+	const mend = source === STORED ? '`tai config unset tools` takes it back, ' : ''
+	const hint = `${mend}\`tai tools list\` shows them all`
+	return failUsage(`${from ?? ''}there is no tool named ${visible(name)}`, hint)
 }
 
 const present = (pairs: Pair[]) =>
@@ -9726,6 +9770,8 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 	const verb = command.verbs.find(isVerb) ?? failUsage(`tai ${word} ${fault}: ${names}`, AS_PROMPT)
 	const rest = words.slice(1 + piecesOf(verb.name).length)
 	checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
+	const empty = verb.flags.find((it) => !FLAGS.includes(it) && given.all(it.name).includes(''))
+	if (empty) failUsage(`--${empty.name} is given, but empty`, hint)
 	checkWords(rest, verb.args, usageOf(command, verb), hint)
 	return { given, command, words: rest, verb }
 }
@@ -9743,7 +9789,7 @@ function checkWords(words: string[], args: string, usage: string, hint: string) 
 	const wanted = piecesOf(args)
 	const least = wanted.filter((word) => !word.startsWith('[')).length
 	const most = args.includes('...') ? Infinity : wanted.length
-	if (words.length < least) failUsage(`something is missing: ${usage}`, hint)
+	if (words.length < least || words[0] === '') failUsage(`something is missing: ${usage}`, hint)
 	if (words.length > most) failUsage(`something is too much: ${usage}`, hint)
 }
 
@@ -9861,18 +9907,16 @@ function tableOf(value: object, items?: object[], names = Object.keys(items?.[0]
 	return columns(rows) || `no ${Object.keys(value).at(-1)}`
 }
 
-const failUnnamed = (what: string, name: string) =>
-	failUsage(`there is no ${what} ${visible(name)}`, `\`tai ${what} list\` shows them`)
-
 async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
 	const usual = name === 'default' ? { name, created: 0 } : undefined
-	return (await store.getProfile(name)) ?? usual ?? failUnnamed('profile', name)
+	return (await store.getProfile(name)) ?? usual ?? noSuch('profile', name, failUsage)
 }
 
 /** What one run has opened. */
 export class App extends copying<AppOptions>() {
 	redactor = new Redactor()
 	approved = new Set<string>() // digests of calls, for one run each
+	isTurn = true // or a verb
 	#owned = new AsyncDisposableStack()
 	own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
 	processes = this.own(new Processes(this.world, this.redactor), (it) => it.stopAll())
@@ -9899,7 +9943,9 @@ export class App extends copying<AppOptions>() {
 			if (Object(error).kind !== 'readonly') throw error
 			this.notice(`${messageOf(error)}: this session is not saved`)
 			const { world, redactor } = this
-			return this.own(await Store.memory(world, { redactor }), closePart)
+			const store = await Store.memory(world, { redactor })
+			if (!this.isTurn) store.db.exec('PRAGMA query_only = 1') // no verb seems to change it
+			return this.own(store, closePart)
 		}
 	})
 
@@ -10210,7 +10256,7 @@ async function resumed(store: Store, session: string) {
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
 	const id = given.text('resume')
-	if (id !== undefined) return (await store.findSession(id)) ?? failUnnamed('session', id)
+	if (id !== undefined) return (await store.findSession(id)) ?? noSuch('session', id, failUsage)
 	if (!given.has('continue')) return undefined
 	const row = await store.latestSession(root)
 	if (!row) notice('no session to go on with here; a new one begins')
@@ -10770,7 +10816,8 @@ function chatTool(parts: ServeParts) {
 					using clock = answerClock(MCP_CHAT_TIMEOUT, signal)
 					signal.throwIfAborted()
 					const row = await store.findSession(session)
-					if (args.session !== undefined && row?.id !== session) failUnlisted('session', session)
+					if (args.session !== undefined && row?.id !== session)
+						noSuch('session', session, fail, 'session_list')
 					const { switched = {}, profile: name = args.profile ?? config.get('profile') } = row ?? {}
 					const profile = await profileOf(store, name)
 					const choice = await chosenModel(app, profile, switched.model)
@@ -10875,7 +10922,7 @@ export class McpServeContext extends copying<ServeParts>() {
 	private constructor(parts: ServeParts) {
 		super(parts)
 		const all = this.#rows()
-		const rows = this.only?.map((name) => pickTool(all, name)) ?? all
+		const rows = this.only?.map((name) => pickTool(all, name, this.config)) ?? all
 		this.toolCount = rows.length
 		const tools = rows.map(({ name, description, parameters, annotations }) => {
 			return { name, description, inputSchema: parameters, annotations }
@@ -11127,7 +11174,12 @@ export const RPC_NOTIFICATIONS = new Map<
 ])
 
 export const rpcErrorOf = (error: unknown, redactor: Redactor) =>
-	error instanceof RpcError ? error : new RpcError('internal', redactor.redact(messageOf(error)))
+	error instanceof RpcError
+		? error
+		: new RpcError(
+				'internal',
+				redactor.redact(joinParts([messageOf(error), Object(error).hint], '; ')),
+			)
 
 function readMessage(bytes: Buffer) {
 	if (bytes.length > MCP_HTTP_MAX_BODY) failRpc('request', LARGE)
@@ -11561,9 +11613,12 @@ const PIPE_WAITING_MAX = 2 * MCP_QUEUE_MAX // messages; then no more are read
 
 /** What needs a person is denied: a host's screen is not ours. */
 async function mcpServePipe(app: App) {
-	const { signal, out, redactor, root, world } = app
+	const { signal, out, redactor, world } = app
 	const { stdin } = process
-	await Config.load(world, { flags: flagSettings(app.given), stored: {}, root }) // a bad flag is told now
+	const config = Config.given(world, flagSettings(app.given)) // what is wrong there is told now
+	const rows = OWN_NAMES.map((name) => ({ name }))
+	for (const name of config.list('tools')) pickTool(rows, name, config)
+	if (config.get('profile')) await app.forTurn()
 	app.notice(`serving ${app.workspace.root} over MCP on stdin and stdout`)
 	const own = ownSessions(app)
 	let context: Promise<McpServeContext> | undefined
@@ -11765,9 +11820,6 @@ const CHECK_FLAGS = 'mode session'
 const DENY_FLAGS = `path command expires ${CHECK_FLAGS}`
 const AUDIT_FLAGS = 'kind tool since limit'
 
-const failUnknown = (command: string, name: string) =>
-	fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
-
 /** `shown`: the key in --json, and what a screen shows of each. */
 function listVerb(
 	shown: string,
@@ -11788,7 +11840,7 @@ function rowVerb<T extends object>(
 	shown?: (item: T) => string,
 ): Run {
 	return async (app, name = '') => {
-		const item = (await work(await app.store(), name)) || failUnknown(command, name)
+		const item = (await work(await app.store(), name)) || noSuch(command, name)
 		if (item === true) app.print({ deleted: name })
 		else app.print(item, shown?.(item))
 	}
@@ -11853,7 +11905,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
 		['use NAME', 'use it from now on', async (app, name = '') => {
 			const known = name === 'default' || (await (await app.store()).getProfile(name))
-			return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
+			return known ? changeSetting(app, 'profile', name) : noSuch('profile', name)
 		}],
 		['delete NAME', 'delete it', rowVerb('profile', (it, name) => it.deleteProfile(name))],
 	],
@@ -11925,11 +11977,15 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['consent [SERVER]', 'what nobody agreed to yet', mcpConsent, 'yes'],
 		['trust list', 'whom the user trusts', async (app) => printTrust(app, (await app.bridge()).registry.trusts())],
 		['trust inspect SERVER', 'what is said of one', trustedVerb(false)],
-		['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => ({
-			...TRUSTED,
-			allowed_tools: [...new Set(allowed_tools).union(tools)],
-			denied_tools: [...new Set(denied_tools).difference(tools)],
-		})), 'tool ttl'],
+		['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => {
+			const denied = new Set(denied_tools)
+			const all = !allowed_tools[0] && tools.isSubsetOf(denied) // it takes back no more than was said
+			return {
+				...TRUSTED,
+				allowed_tools: all ? [] : [...new Set(allowed_tools).union(tools)],
+				denied_tools: [...denied.difference(tools)],
+			}
+		}), 'tool ttl'],
 		// They stay in the list of those that are allowed: an empty one allows all.
 		['trust deny SERVER', 'deny it, or tools of it, whatever the mode', trustVerb((old, tools) => ({
 			...old,
@@ -12020,7 +12076,7 @@ function profileVerb(isNew: boolean): Run {
 		const store = await app.store()
 		const found = await store.getProfile(name)
 		if (isNew && found) fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
-		const old: Partial<ProfileRow> = found ?? (isNew ? {} : failUnknown('profile', name))
+		const old: Partial<ProfileRow> = found ?? (isNew ? {} : noSuch('profile', name))
 		const tools = given.has('tools') ? splitNames(given.text('tools')) : old.tools
 		for (const each of tools ?? []) pickTool(TOOLS, each)
 		const prompt = given.text('system') ?? old.prompt
@@ -12033,7 +12089,12 @@ function profileVerb(isNew: boolean): Run {
 
 async function changeSetting(app: App, key = '', value?: string) {
 	const checked = value === undefined ? undefined : parseSetting(key, value)
+	if (key === 'tools' && value) {
+		const rows = (await app.bridge()).catalog('').map((row) => ({ name: row.exposed }))
+		for (const each of splitNames(value)) pickTool([...TOOLS, ...rows], each)
+	}
 	await (await app.store()).setSetting(key, checked)
+	if (!findSetting(key)) return app.print({ key }, `${key} is not set`) // perhaps of another tai
 	const setting = (await app.config()).explain(key)
 	app.print(setting, `${key} = ${setting.value ?? ''} (${setting.source})`)
 }
@@ -12102,7 +12163,7 @@ async function approvalExplain(app: App, asked = '') {
 	const entries = await (await app.store()).listAudit(filter)
 	const { ts, session, data } =
 		entries.find((row) => row.data['args'] && `${row.data['digest']}`.startsWith(asked)) ??
-		failUnknown('audit', `denied call ${asked}`)
+		noSuch('denied call', asked, fail, '`tai audit list`')
 	const { rule, hint } = denialOf(Object(data))
 	const { tool, digest: exact, reason } = Object(data)
 	const single = `tai approval grant ${tool} ${exact} --once`
@@ -12112,7 +12173,7 @@ async function approvalExplain(app: App, asked = '') {
 
 function givenMode({ given }: App, flag: string) {
 	const mode = given.text(flag)
-	return mode ? (parseSetting('permission_mode', mode) as Mode) : undefined
+	return mode ? (parseSetting('permission_mode', mode, `--${flag}`) as Mode) : undefined
 }
 
 const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: A_DAY }
@@ -12123,8 +12184,10 @@ function givenTime({ given, world }: App, flag: string, sign = 1) {
 	const [, number, unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(time) ?? []
 	const long = sign * Number(number) * (TIME_UNITS[unit] ?? NaN)
 	const at = /^\d{4}-/.test(time) ? Date.parse(time) : world.now() + long
-	if (!Number.isNaN(at)) return at
-	failUsage(`${visible(time)} is no time`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
+	const isOver = sign > 0 && at <= world.now()
+	if (!Number.isNaN(at) && !isOver) return at
+	const what = `--${flag} ${visible(time)} is ${isOver ? 'over' : 'no time'}`
+	failUsage(what, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
 }
 
 async function auditEntries(app: App, limit: number) {
@@ -12261,30 +12324,34 @@ async function mcpConsent(app: App, server?: string) {
 	app.print({ waiting, agreed }, plans || 'nothing waits for consent')
 }
 
-function printTrust(app: App, trusts: Iterable<[string, McpTrust]>) {
+function printTrust(app: App, trusts: Iterable<readonly [string, McpTrust]>) {
 	const rows = [...trusts].map(([server, trust]) => ({ server, ...trust }))
 	app.print({ ok: true, policy: { servers: Object.fromEntries(trusts) } }, rows)
 }
 
 function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run {
-	return async (app, server = '') => {
+	return async (app, given = '') => {
 		const { registry, audit } = await app.bridge()
 		const [tools, ttl] = [new Set(app.given.all('tool')), givenTime(app, 'ttl')]
 		const end = ttl && { expires_at: new Date(ttl).toISOString() }
-		const trust = await registry.changeTrust(server, (old) => ({ ...change(old, tools), ...end }))
+		const changed = await registry.changeTrust(serverName(given), (old) => ({
+			...change(old, tools),
+			...end,
+		}))
+		const [server, trust] = changed
 		await audit('mcp_server_trust_changed', { server, ...trust })
-		if (!registry.list().some(({ name }) => name === server))
+		if (!registry.list().some(({ name }) => isSpelled(name, server)))
 			app.notice(`there is no server ${server} yet; this counts once there is one`)
-		printTrust(app, [[server, trust]])
+		printTrust(app, [changed])
 	}
 }
 
 function trustedVerb(revokes: boolean): Run {
-	return async (app, server = '') => {
+	return async (app, given = '') => {
 		const { registry, audit } = await app.bridge()
-		const trust = registry.trusts().get(server)
-		if (!trust) {
-			const error = `${visible(server)} is neither trusted nor denied`
+		const [server, trust] = registry.trusted(given) ?? []
+		if (!server || !trust) {
+			const error = `${visible(given)} is neither trusted nor denied`
 			if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
 			app.print({ ok: false, error })
 			return true
@@ -12334,6 +12401,7 @@ export async function main(argv: string[], outside: Outside) {
 	try {
 		const line = parseLine(argv, COMMANDS)
 		app.given = line.given
+		app.isTurn = !line.verb
 		// A served host's screen is not ours.
 		if (line.verb?.run === mcpServePipe || app.given.has('serve-mcp')) app.prompter = denyPrompter
 		app.resolve = resolveGithub.bind(null, app)
