@@ -621,6 +621,16 @@ function didYouMean(word: string, known: readonly string[]) {
 	return close ? `did you mean ${close}?` : undefined
 }
 
+/** `raised` is failUsage where a flag or a setting names it. */
+function noSuch(
+	what: string,
+	name: string,
+	list = `\`tai ${what} list\``,
+	raised: typeof failUsage = fail,
+): never {
+	raised(`there is no ${what} ${visible(name)}`, `${list} shows them`)
+}
+
 //#endregion §text
 
 //#region §json: from unknown to typed, at the border
@@ -950,6 +960,7 @@ type Setting = (typeof SETTINGS)[number]
 export type SettingKey = Setting['key']
 
 export const variableOf = (key: string) => `TAI_${key.toUpperCase()}`
+const flagOf = (key: string) => `--${key.replaceAll('_', '-')}`
 
 /** No `project` where its `.tai` is the home. */
 export function configPaths(world: World, root: string) {
@@ -962,8 +973,7 @@ export function configPaths(world: World, root: string) {
 const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
 const settingRow = (name: string) =>
-	findSetting(name) ??
-	failUsage(`there is no setting ${visible(name)}`, '`tai config list` shows them')
+	findSetting(name) ?? noSuch('setting', name, '`tai config list`', failUsage)
 
 const STORED = 'tai config set'
 
@@ -1017,18 +1027,11 @@ export class Config {
 		config.#take(sources.stored, STORED)
 		config.#take(await readToml(home), home)
 		config.#take(await readToml(project), project, projectRefusal)
-		return config.#takeGiven(world, sources.flags)
-	}
-
-	/** Of flags and the environment alone. */
-	static given = (world: World, flags: object) => new Config().#takeGiven(world, flags)
-
-	#takeGiven(world: World, flags: object) {
 		for (const { key } of SETTINGS)
-			this.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
-		for (const [key, text] of Object.entries(flags))
-			this.#take({ [key]: text }, `flag --${key.replaceAll('_', '-')}`)
-		return this
+			config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
+		for (const [key, text] of Object.entries(sources.flags))
+			config.#take({ [key]: text }, `flag ${flagOf(key)}`)
+		return config
 	}
 
 	#take(given: object, source: string, refusal?: typeof projectRefusal) {
@@ -1842,7 +1845,7 @@ export class Store {
 		searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
 	deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
-	createSession = async ({ id, ...session }: NewSession & { id?: string }) =>
+	createSession = async ({ id, ...session }: NewSession & Loose<{ id: string }>) =>
 		this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
 	async findSession(id: string) {
 		const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
@@ -7883,18 +7886,13 @@ const withTimes = (key: string, value: unknown) =>
 const linesOf = (rows: object[], none = '') =>
 	rows.map((row) => JSON.stringify(row, withTimes)).join('\n') || none
 
-/** `raised`: failUsage where a flag or a setting names it. */
-function noSuch(what: string, name: string, raised: typeof failUsage = fail, list = ''): never {
-	raised(`there is no ${what} ${visible(name)}`, `${list || `\`tai ${what} list\``} shows them`)
-}
-
-const sessionNamed = async (id: string, { store }: ToolContext) =>
-	(await store.findSession(id)) ?? noSuch('session', id, fail, 'session_list')
-
 async function switchSession({ store, session }: ToolContext, to: Switched) {
 	const { id, switched } =
 		(await store.findSession(session)) ??
-		fail('no chat has begun here', 'call chat first; where there are no sessions, give it a `profile`')
+		fail(
+			'no chat has begun here',
+			'call chat first; where there are no sessions, give it a `profile`',
+		)
 	await store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
@@ -7922,7 +7920,7 @@ async function listedModel(asked: string, context: ToolContext, signal: AbortSig
 	const known = await listModels(context.http, choice, signal).catch(() => [])
 	// Of some the list has `models/NAME`, or NAME with a date.
 	const isKnown = known.length === 0 || known.some(({ id }) => id.includes(model))
-	return isKnown ? `${provider.name}/${model}` : noSuch('model', asked, fail, 'model_list')
+	return isKnown ? `${provider.name}/${model}` : noSuch('model', asked, 'model_list')
 }
 
 const serversFor = (profile: string, { registry }: McpBridge) =>
@@ -7985,9 +7983,9 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			offset: arg.whole('Messages to pass over.', { minimum: 0, default: 0 }),
 			limit: limitTo(200, 50),
 		},
-		run: async ({ id, offset, limit }, context) => {
-			const session = await sessionNamed(id, context)
-			const all = await context.store.messages(session.id)
+		run: async ({ id, offset, limit }, { store }) => {
+			const session = (await store.findSession(id)) ?? noSuch('session', id, 'session_list')
+			const all = await store.messages(session.id)
 			const part = all.slice(offset, offset + limit)
 			const said = part.map(({ n, message }) => `\n\n[${n}] ${message.role}: ${wordsOf(message)}`)
 			const end = offset + said.length
@@ -8017,7 +8015,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		run: async ({ name }, context, signal) => {
 			const { store, approvals, config } = context
 			const row = await store.getProfile(name)
-			if (!row && name !== 'default') noSuch('profile', name, fail, 'profile_list')
+			if (!row && name !== 'default') noSuch('profile', name, 'profile_list')
 			const { mode = config.get('permission_mode') as Mode, model } = row ?? {}
 			if (tighterMode(mode, approvals.mode) !== mode)
 				fail(`its mode ${mode} is wider than ${approvals.mode}`)
@@ -8042,7 +8040,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 					return isAbsent && !only ? [] : [{ provider: name, failed: messageOf(error) }]
 				}
 			})
-			if (asked.length === 0) fail(`there is no provider ${visible(`${only}`)}`)
+			if (!asked[0]) noSuch('provider', `${only}`, 'model_list')
 			return linesOf((await Promise.all(lists)).flat(), 'no provider is set up')
 		},
 	},
@@ -8081,7 +8079,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 				fail(`a model may not set ${key} so`, `the user can: tai config set ${key} VALUE`)
 			const names = key === 'tools' ? splitNames(`${value}`) : []
 			const [unknown] = select({ names, limit: 0 }).unknown
-			if (unknown !== undefined) noSuch('tool', unknown, fail, 'select_tools')
+			if (unknown !== undefined) noSuch('tool', unknown, 'select_tools')
 			await store.setSetting(key, settingText(row, value, 'config_set'))
 			return `${key} is set for the next run`
 		},
@@ -8736,15 +8734,18 @@ export class Tools {
 	}
 }
 
-/** With `config`, the setting or the profile names it. */
+/** With `config`, a setting may name it. */
 function pickTool<T extends { name: string }>(rows: readonly T[], name: string, config?: Config) {
-	const found = rows.find((row) => row.name === name)
-	if (found) return found
 	const { value, source } = config?.explain('tools') ?? {}
-	const from = config && (value === undefined ? 'the profile: ' : `${source}: tools: `)
+	const from = value === undefined ? '' : `${source}: tools: `
 	const mend = source === STORED ? '`tai config unset tools` takes it back, ' : ''
-	const hint = `${mend}\`tai tools list\` shows them all`
-	return failUsage(`${from ?? ''}there is no tool named ${visible(name)}`, hint)
+	return (
+		rows.find((row) => row.name === name) ??
+		failUsage(
+			`${from}there is no tool named ${visible(name)}`,
+			`${mend}\`tai tools list\` shows them all`,
+		)
+	)
 }
 
 const present = (pairs: Pair[]) =>
@@ -9909,7 +9910,7 @@ function tableOf(value: object, items?: object[], names = Object.keys(items?.[0]
 
 async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
 	const usual = name === 'default' ? { name, created: 0 } : undefined
-	return (await store.getProfile(name)) ?? usual ?? noSuch('profile', name, failUsage)
+	return (await store.getProfile(name)) ?? usual ?? noSuch('profile', name, undefined, failUsage)
 }
 
 /** What one run has opened. */
@@ -10016,11 +10017,13 @@ function flagSettings(given: Given) {
 	const auto = given.has('auto') ? 'allow' : undefined
 	const mode = given.has('yolo') ? 'danger-full-access' : auto
 	const texts = SETTINGS.map(({ key, type }) => {
-		const all = given.all(key.replaceAll('_', '-'))
-		return [key, (type.startsWith('list') && all.join()) || all.at(-1)]
+		const all = given.all(flagOf(key).slice(2))
+		const text = (type.startsWith('list') && all.join()) || all.at(-1)
+		return [key, text && parseSetting(key, text, `flag ${flagOf(key)}`)]
 	})
 	const flags = Object.fromEntries(texts)
-	return { ...flags, permission_mode: flags['permission_mode'] ?? mode }
+	flags['permission_mode'] ??= mode
+	return flags
 }
 
 //#endregion §app
@@ -10196,26 +10199,39 @@ export async function openConversation(app: App, title: string, from: boolean | 
 		return from === true && isFlag ? undefined : earlier?.switched?.[key] // a later word wins
 	}
 	const profile = await profileOf(store, switched('profile') ?? usual.name)
-	const choice = await chosenModel(app, profile, switched('model'))
-	const model = modelName(choice)
-	if (/first model of its list/.test(choice.why) || app.given.has('verbose'))
-		app.notice(`using ${model}: ${choice.why}`)
-	const begun = { title, profile: profile.name, model, workspace: app.root }
-	const session = earlier?.id ?? (await store.createSession(begun))
 	const mode = tighterMode(modeOf(config, usual), modeOf(config, profile)) // a switch allows no more
-	const seat = { session, workspace, mode, only: toolNames(config, profile), profile: profile.name }
-	const tools = app.given.has('no-tools') ? undefined : await openTools(app, seat)
-	return converse(app, { session, profile, choice, tools, schema })
+	const seat = { workspace, mode, only: toolNames(config, profile), profile: profile.name }
+	const open = (session: string) => openTools(app, { session, ...seat })
+	const tools = app.given.has('no-tools') ? undefined : open
+	const [session, asked] = [earlier?.id, switched('model')]
+	const talk = await converse(app, { session, title, profile, asked, tools, schema })
+	if (/first model of its list/.test(talk.why) || app.given.has('verbose'))
+		app.notice(`using ${talk.model}: ${talk.why}`)
+	return talk
 }
 
-type Talk = { session: string; choice: ModelChoice } & Loose<AgentOptions & { profile: ProfileRow }>
+type Talk = Loose<
+	Omit<AgentOptions, 'tools'> & {
+		profile: ProfileRow
+		asked: string // model, before that of the profile
+		id: string // of a new session
+		title: string
+		workspace: string
+		tools: (session: string) => Tools | Promise<Tools>
+	}
+>
 
-/** With the session's messages in the vault or `store`. */
-export async function converse(app: App, { profile, choice, ...talk }: Talk) {
+/** In `session`, or in a new one, of the vault or `store`. */
+export async function converse(app: App, talk: Talk) {
 	const { store: vault, config } = await app.forTurn()
-	const { session, tools, schema, store = vault } = talk
-	const { maxSteps = config.number('max_steps'), maxCost = config.number('max_cost') } = talk
 	const { redactor, root, world } = app
+	const { profile, schema, store = vault, id, title = '', workspace = root } = talk
+	const { maxSteps = config.number('max_steps'), maxCost = config.number('max_cost') } = talk
+	const choice = await chosenModel(app, profile, talk.asked)
+	const model = modelName(choice)
+	const begun = { id, title, profile: profile?.name ?? '', model, workspace }
+	const session = talk.session ?? (await store.createSession(begun))
+	const tools = await talk.tools?.(session)
 	const own = preferred(config, 'system', profile?.prompt)
 	const system = () => {
 		const added = own && redactor.known(own)
@@ -10224,7 +10240,7 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
 	const chat = chatClient(app, config, choice)
 	const options = { chat, tools, store, session, system, schema, maxSteps, maxCost, now: world.now }
 	const agent = new Agent(options, await resumed(store, session))
-	return { agent, session, tools, model: modelName(choice), store }
+	return { agent, session, tools, model, store, why: choice.why }
 }
 
 function preferred(config: Config, key: SettingKey, own: string | undefined) {
@@ -10256,7 +10272,8 @@ async function resumed(store: Store, session: string) {
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
 	const id = given.text('resume')
-	if (id !== undefined) return (await store.findSession(id)) ?? noSuch('session', id, failUsage)
+	if (id !== undefined)
+		return (await store.findSession(id)) ?? noSuch('session', id, undefined, failUsage)
 	if (!given.has('continue')) return undefined
 	const row = await store.latestSession(root)
 	if (!row) notice('no session to go on with here; a new one begins')
@@ -10299,21 +10316,19 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
 	using clock = answerClock(AGENT_RUN_TIMEOUT, signal)
 	const { store, config } = await app.forTurn()
 	const profile = await profileOf(store, name ?? own)
-	const choice = await chosenModel(app, profile)
-	const tools = parent.narrowed(name ? profile : { name: profile.name }, names)
-	const about = { profile: profile.name, model: modelName(choice), workspace: '' }
-	const session = await store.createSession({ title: titleOf([textPart(task)]), ...about })
+	const narrowed = parent.narrowed(name ? profile : { name: profile.name }, names)
 	const maxSteps = Math.min(steps, config.number('max_steps'))
 	const maxCost = Math.min(parent.budget, config.number('max_cost'))
-	const talk = await converse(app, { session, profile, choice, tools, maxSteps, maxCost })
-	const said = await playApart(app, talk, task, clock.signal)
-	return { ...said, text: `${said.text}\n\n[sub-agent, session ${session}]` }
+	const seat = { profile, workspace: '', tools: () => narrowed, maxSteps, maxCost }
+	const said = await playApart(app, seat, task, clock.signal)
+	return { ...said, text: `${said.text}\n\n[sub-agent, session ${said.structured.session}]` }
 }
 
 /** Unwatched; without an answer, what there was of it. */
-async function playApart(app: App, talk: Conversation, task: string, signal: AbortSignal) {
+async function playApart(app: App, seat: Talk, task: string, signal: AbortSignal) {
 	const { redactor } = app
 	const parts = [textPart(redactor.known(task))]
+	const talk = await converse(app, { title: titleOf(parts), ...seat })
 	let said = ''
 	const result = await resultOf(talk.agent.runTurn(parts, signal), (event) => {
 		if (event.kind === 'text') said += event.text
@@ -10471,11 +10486,9 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 
 async function askApart(app: App, task: string, signal: AbortSignal) {
 	const { world, redactor } = app
-	const choice = await chosenModel(app)
 	const store = app.own(await Store.memory(world, { redactor }), closePart)
-	const session = await store.createSession({ title: '', profile: '', model: '', workspace: '' })
 	const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
-	const { agent } = await converse(app, { store, session, choice, ...limits })
+	const { agent } = await converse(app, { store, ...limits })
 	const parts = [textPart(redactor.known(task))]
 	const { answer, error } = await resultOf(agent.runTurn(parts, signal))
 	if (error) throw error
@@ -10739,10 +10752,9 @@ async function servePartsOf(app: App, options: ServeOptions) {
 	const { redactor, world } = app
 	if (key) redactor.add('mcp-key', key)
 	await app.store() // calls that cannot be audited are not served
-	const { store, config } = await app.forTurn()
+	const { store, config, usual: profile } = await app.forTurn()
 	const { db } = store
 	const { workspace } = app
-	const profile = await profileOf(store, config.get('profile'))
 	const { value, source } = config.explain('permission_mode')
 	const { scryptSync, timingSafeEqual } = builtin('node:crypto')
 	const asked = source === 'default' ? usual : (value as Mode)
@@ -10817,18 +10829,15 @@ function chatTool(parts: ServeParts) {
 					signal.throwIfAborted()
 					const row = await store.findSession(session)
 					if (args.session !== undefined && row?.id !== session)
-						noSuch('session', session, fail, 'session_list')
+						noSuch('session', session, 'session_list')
 					const { switched = {}, profile: name = args.profile ?? config.get('profile') } = row ?? {}
 					const profile = await profileOf(store, name)
-					const choice = await chosenModel(app, profile, switched.model)
-					const about = { profile: profile.name, model: modelName(choice), workspace: app.root }
-					const title = titleOf([textPart(message)])
-					if (!row) await store.createSession({ id: session, title, ...about })
 					const seat = session + canonicalJson(switched)
 					if (talks.size >= MCP_QUEUE_MAX && !talks.has(seat)) talks.clear()
 					const open = () => openServed(parts, { session, processes }, profile)
-					const tools = await talks.getOrInsertComputed(seat, open)
-					const talk = await converse(app, { session, profile, choice, tools, maxSteps })
+					const tools = () => talks.getOrInsertComputed(seat, open)
+					const whose = { session: row?.id, id: session, profile, asked: switched.model }
+					const talk = { ...whose, tools, maxSteps }
 					return await playApart(app, talk, message, clock.signal)
 				})
 				return turn.finally(() => lane.length === 0 && turns.delete(session))
@@ -11173,13 +11182,11 @@ export const RPC_NOTIFICATIONS = new Map<
 	],
 ])
 
-export const rpcErrorOf = (error: unknown, redactor: Redactor) =>
-	error instanceof RpcError
-		? error
-		: new RpcError(
-				'internal',
-				redactor.redact(joinParts([messageOf(error), Object(error).hint], '; ')),
-			)
+export function rpcErrorOf(error: unknown, redactor: Redactor) {
+	if (error instanceof RpcError) return error
+	const text = joinParts([messageOf(error), Object(error).hint], '; ')
+	return new RpcError('internal', redactor.redact(text))
+}
 
 function readMessage(bytes: Buffer) {
 	if (bytes.length > MCP_HTTP_MAX_BODY) failRpc('request', LARGE)
@@ -11613,12 +11620,12 @@ const PIPE_WAITING_MAX = 2 * MCP_QUEUE_MAX // messages; then no more are read
 
 /** What needs a person is denied: a host's screen is not ours. */
 async function mcpServePipe(app: App) {
-	const { signal, out, redactor, world } = app
+	const { signal, out, redactor } = app
 	const { stdin } = process
-	const config = Config.given(world, flagSettings(app.given)) // what is wrong there is told now
+	const { tools, profile } = flagSettings(app.given) // what is wrong in a flag is told now
 	const rows = OWN_NAMES.map((name) => ({ name }))
-	for (const name of config.list('tools')) pickTool(rows, name, config)
-	if (config.get('profile')) await app.forTurn()
+	for (const name of splitNames(tools)) pickTool(rows, name)
+	if (profile) await app.forTurn()
 	app.notice(`serving ${app.workspace.root} over MCP on stdin and stdout`)
 	const own = ownSessions(app)
 	let context: Promise<McpServeContext> | undefined
@@ -12124,19 +12131,18 @@ function grantVerb(usual: 'always' | 'deny'): Run {
 		const bounds = { paths, commands, mode: givenMode(app, 'mode'), session, expires }
 		const store = await app.store()
 		const grant = await store.addGrant({ tool, scope, digest: digested, ...bounds })
-		const facts = { id: grant.id, tool, digest: digested ?? null, scope, paths, commands }
-		await store.audit('grant', facts)
+		await store.audit('grant', Object(grant))
 		app.print(grant)
 	}
 }
 
 async function approvalCheck(app: App, name = '', text = '{}') {
-	const { world, prompter, root, approved } = app
 	const row = await knownTool(app, name)
 	const args = argsIn(text)
-	const { store, config, usual } = await app.forTurn()
+	const { config, usual } = await app.forTurn()
 	const mode = givenMode(app, 'mode') ?? modeOf(config, usual)
-	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
+	const session = app.given.text('session') ?? ''
+	const { approvals } = (await seatedTools(app, mode, session)).context
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
 	const exact = callDigest(name, args)
 	const call = {
@@ -12145,7 +12151,7 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 		digest: exact,
 		paths: await row.paths?.(full),
 		annotations: annotationsOf(row, full),
-		session: app.given.text('session') ?? '',
+		session,
 		grantAs: grantNameOf(row),
 	}
 	const { verdict, reason, grant = null } = await approvals.check(call)
@@ -12163,7 +12169,7 @@ async function approvalExplain(app: App, asked = '') {
 	const entries = await (await app.store()).listAudit(filter)
 	const { ts, session, data } =
 		entries.find((row) => row.data['args'] && `${row.data['digest']}`.startsWith(asked)) ??
-		noSuch('denied call', asked, fail, '`tai audit list`')
+		noSuch('denied call', asked, '`tai audit list`')
 	const { rule, hint } = denialOf(Object(data))
 	const { tool, digest: exact, reason } = Object(data)
 	const single = `tai approval grant ${tool} ${exact} --once`
@@ -12197,6 +12203,11 @@ async function auditEntries(app: App, limit: number) {
 
 async function seatOf(app: App) {
 	return [await app.bridge(), (await app.config()).get('profile') ?? 'default'] as const
+}
+
+async function seatedTools(app: App, mode: Mode, session = '') {
+	const [, profile] = await seatOf(app)
+	return openTools(app, { session, workspace: app.workspace, mode, profile })
 }
 
 const agreement = ({ given, notice: show, prompter, signal }: App) => ({
@@ -12274,10 +12285,8 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
 	const [bridge, profile] = await seatOf(app)
 	checkCallable(bridge, profile, server, name)
 	const args = argsIn(text)
-	const { workspace, signal } = app
-	const seat = { session: '', workspace, mode: 'danger-full-access', profile } as const
-	const tools = await openTools(app, seat)
-	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, signal)
+	const tools = await seatedTools(app, 'danger-full-access')
+	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
 	if (ran.kind === 'refused') fail(ran.text)
 	const { text: said, isError = false, structured } = ran.output
 	const { code = '' } = Object(structured)
@@ -12370,7 +12379,7 @@ async function printLineEnds({ out, world }: App) {
 
 async function printHelp({ out }: App, name?: string) {
 	const command = COMMANDS.find((row) => row.name === name)
-	if (name && !command) failUsage(`there is no command ${visible(name)}`, '`tai help` lists them')
+	if (name && !command) noSuch('command', name, '`tai help`', failUsage)
 	out.write(helpText(COMMANDS, command))
 }
 

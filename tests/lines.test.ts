@@ -213,7 +213,7 @@ t.test('what cannot be served is said at once', async (t) => {
   })
   t.match(await tai(['mcp', 'serve', '--tools', 'grep,nosuch'], at), {
     code: 2,
-    err: /flag --tools: tools: there is no tool named nosuch\n.*tai tools list/,
+    err: /there is no tool named nosuch\n.*tai tools list/,
   })
   t.match(await tai(['mcp', 'serve', '--profile', 'nosuch'], at), {
     code: 2,
