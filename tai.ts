@@ -1642,7 +1642,7 @@ export class Secrets {
 		const isSealed = !!this.seal.state
 		if (isSealed === (to === 'on'))
 			fail(`the vault is ${isSealed ? 'sealed already' : 'not sealed'}`, 'see: tai seal status')
-		await this.#unlock()
+		await this.unlock()
 		const next = to === 'off' ? new Seal(this.#world) : await Seal.make(this.#world, passphrase)
 		this.#db.tx(() => rewriteSealed(this.#db, this.seal, next))
 		this.#seal = next
@@ -1650,7 +1650,7 @@ export class Secrets {
 	}
 
 	async within<T>(work: (seal: Seal) => T) {
-		await this.#unlock()
+		await this.unlock()
 		return this.#db.tx(() => work(this.seal))
 	}
 
@@ -1666,7 +1666,7 @@ export class Secrets {
 	}
 
 	async get(name: string) {
-		await this.#unlock()
+		await this.unlock()
 		const row = this.#db.get<SecretRow>`SELECT * FROM secrets WHERE name = ${name}`
 		return row && this.#open(row)
 	}
@@ -1681,7 +1681,7 @@ export class Secrets {
 		return found
 	}
 
-	#unlock = () =>
+	unlock = () =>
 		this.#lane.run(async () => {
 			if (!this.seal.locked) return
 			await this.#seal.unlock(this.#passphrase)
@@ -4930,7 +4930,7 @@ export class McpRegistry {
 	trust = (server: string) => this.trusted(server)?.[1] ?? TRUSTED
 
 	async unlockTrust() {
-		if (!attempt(this.trusts)) await this.#store.secrets.within(() => {})
+		if (!attempt(this.trusts)) await this.#store.secrets.unlock()
 	}
 
 	changeTrust = (given: string, change: (old: McpTrust) => McpTrust) =>
@@ -5285,9 +5285,8 @@ export class McpBridge {
 			(!trusted && `${server} is not trusted: the user denied it`) ||
 			(isOver && `the trust in ${server} has expired`)
 		if (!whole && !faults[0]) return true
-		const tools = whole ? [] : faults.map((glob) => ` --tool ${shellWord(glob)}`)
-		const command = `tai mcp trust allow ${shellWord(server)}${tools.join('')}`
-		const hint = `the user can change that: \`${command}\``
+		const flags = whole ? '' : faults.map((glob) => ` --tool ${shellWord(glob)}`).join('')
+		const hint = `the user can change that: \`tai mcp trust allow ${shellWord(server)}${flags}\``
 		throw new DeniedError(whole || 'the user denied this tool', { hint })
 	}
 
@@ -8481,6 +8480,16 @@ const grantNameOf = ({ name, origin }: Tool) =>
 export const annotationsOf = (row: Tool, args: JsonObject) =>
 	attempt(() => row.judge?.(args)) ?? row.annotations // arguments may be unchecked
 
+/** `full` has the defaults too. */
+const requestOf = async <T>(row: Tool, full: JsonObject, call: T) => ({
+	...call,
+	tool: row.name,
+	paths: await row.paths?.(full),
+	annotations: annotationsOf(row, full),
+	grantAs: grantNameOf(row),
+	origin: row.origin?.server,
+})
+
 const CUT = '\n\n[cut here: the text of the result tells more]'
 
 type Refusal = 'unknown' | 'invalid' | 'denied' | 'locked' | 'busy' | 'crashed' | 'interrupted'
@@ -8640,17 +8649,8 @@ export class Tools {
 			return refuse('invalid', name, `${name}: ${checked.problem}`, { path: checked.path })
 		this.#offered.add(name)
 		const { args } = checked
-		const call = {
-			tool: name,
-			args: raw,
-			digest: exact,
-			paths: await row.paths?.(args),
-			annotations: annotationsOf(row, args),
-			session,
-			grantAs: grantNameOf(row),
-			origin: origin?.server,
-			preview: () => row.preview?.(args, this.context),
-		}
+		const asked = await requestOf(row, args, { args: raw, digest: exact, session })
+		const call = { ...asked, preview: () => row.preview?.(args, this.context) }
 		const decision = await approvals.decide(call, signal)
 		const { denial, say = denial?.message, reason, mode } = decision
 		if (say && reason !== 'jit_user_denied') this.#options.say(say)
@@ -8737,15 +8737,10 @@ export class Tools {
 /** With `config`, a setting may name it. */
 function pickTool<T extends { name: string }>(rows: readonly T[], name: string, config?: Config) {
 	const { value, source } = config?.explain('tools') ?? {}
-	const from = value === undefined ? '' : `${source}: tools: `
-	const mend = source === STORED ? '`tai config unset tools` takes it back, ' : ''
-	return (
-		rows.find((row) => row.name === name) ??
-		failUsage(
-			`${from}there is no tool named ${visible(name)}`,
-			`${mend}\`tai tools list\` shows them all`,
-		)
-	)
+	const from = value === undefined ? '' : ` (${source}: tools)`
+	const unset = source === STORED ? '`tai config unset tools` takes it back, ' : ''
+	const found = rows.find((row) => row.name === name)
+	return found ?? noSuch('tool named', name + from, `${unset}\`tai tools list\``, failUsage)
 }
 
 const present = (pairs: Pair[]) =>
@@ -9954,7 +9949,7 @@ export class App extends copying<AppOptions>() {
 	async forTurn() {
 		const store = await this.#storeOrMemory()
 		if (store.secrets.seal.locked && (await store.secrets.list()).length > 0)
-			await store.secrets.within(() => {})
+			await store.secrets.unlock()
 		const config = await this.config()
 		return { store, config, usual: await profileOf(store, config.get('profile')) }
 	}
@@ -12079,16 +12074,14 @@ async function newPassphrase(app: App) {
 
 function profileVerb(isNew: boolean): Run {
 	return async (app, name = '') => {
-		const { given } = app
+		const set = flagSettings(app.given)
 		const store = await app.store()
 		const found = await store.getProfile(name)
 		if (isNew && found) fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
 		const old: Partial<ProfileRow> = found ?? (isNew ? {} : noSuch('profile', name))
-		const tools = given.has('tools') ? splitNames(given.text('tools')) : old.tools
+		const tools = set.tools === undefined ? old.tools : splitNames(set.tools)
 		for (const each of tools ?? []) pickTool(TOOLS, each)
-		const prompt = given.text('system') ?? old.prompt
-		const model = given.text('model') ?? old.model
-		const mode = givenMode(app, 'permission-mode') ?? old.mode
+		const { system: prompt = old.prompt, model = old.model, permission_mode: mode = old.mode } = set
 		await store.saveProfile({ name, prompt, model, tools, mode })
 		app.print({ saved: name })
 	}
@@ -12128,7 +12121,7 @@ function grantVerb(usual: 'always' | 'deny'): Run {
 		const end = scope === 'session' ? world.now() + GRANT_SESSION_TTL : undefined
 		const expires = givenTime(app, 'expires') ?? end
 		const [paths, commands] = [given.all('path'), given.all('command')]
-		const bounds = { paths, commands, mode: givenMode(app, 'mode'), session, expires }
+		const bounds = { paths, commands, mode: givenMode(app), session, expires }
 		const store = await app.store()
 		const grant = await store.addGrant({ tool, scope, digest: digested, ...bounds })
 		await store.audit('grant', Object(grant))
@@ -12140,20 +12133,11 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const row = await knownTool(app, name)
 	const args = argsIn(text)
 	const { config, usual } = await app.forTurn()
-	const mode = givenMode(app, 'mode') ?? modeOf(config, usual)
+	const mode = givenMode(app) ?? modeOf(config, usual)
 	const session = app.given.text('session') ?? ''
 	const { approvals } = (await seatedTools(app, mode, session)).context
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
-	const exact = callDigest(name, args)
-	const call = {
-		tool: name,
-		args,
-		digest: exact,
-		paths: await row.paths?.(full),
-		annotations: annotationsOf(row, full),
-		session,
-		grantAs: grantNameOf(row),
-	}
+	const call = await requestOf(row, full, { args, digest: callDigest(name, args), session })
 	const { verdict, reason, grant = null } = await approvals.check(call)
 	const all = await approvals.grants(call)
 	const decision = verdict === 'say' ? 'run' : verdict
@@ -12161,7 +12145,7 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const order = POLICY_ORDER.split('; ')
 	const lines = all.map(({ grant: it, other }) => misfitLine(it, other))
 	const shown = [`${decision}: ${reason} (mode ${mode})`, ...lines].join('\n')
-	app.print({ decision, reason, mode, digest: exact, order, grants, grant }, shown)
+	app.print({ decision, reason, mode, digest: call.digest, order, grants, grant }, shown)
 }
 
 async function approvalExplain(app: App, asked = '') {
@@ -12177,9 +12161,9 @@ async function approvalExplain(app: App, asked = '') {
 	app.print({ ts, session, ...data, rule, allows })
 }
 
-function givenMode({ given }: App, flag: string) {
-	const mode = given.text(flag)
-	return mode ? (parseSetting('permission_mode', mode, `--${flag}`) as Mode) : undefined
+function givenMode({ given }: App) {
+	const mode = given.text('mode')
+	return mode ? (parseSetting('permission_mode', mode, '--mode') as Mode) : undefined
 }
 
 const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: A_DAY }
@@ -12343,10 +12327,8 @@ function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run
 		const { registry, audit } = await app.bridge()
 		const [tools, ttl] = [new Set(app.given.all('tool')), givenTime(app, 'ttl')]
 		const end = ttl && { expires_at: new Date(ttl).toISOString() }
-		const changed = await registry.changeTrust(serverName(given), (old) => ({
-			...change(old, tools),
-			...end,
-		}))
+		const next = (old: McpTrust) => ({ ...change(old, tools), ...end })
+		const changed = await registry.changeTrust(serverName(given), next)
 		const [server, trust] = changed
 		await audit('mcp_server_trust_changed', { server, ...trust })
 		if (!registry.list().some(({ name }) => isSpelled(name, server)))

@@ -112,11 +112,11 @@ t.test('a list of tools has only tools that there are, and who set another is na
   store.close()
   t.match(await ask(), {
     code: 2,
-    err: /^tai: tai config set: tools: there is no tool named zzz\n {2}`tai config unset tools` /,
+    err: /^tai: there is no tool named zzz \(tai config set: tools\)\n {2}`tai config unset tools` /,
   })
   t.match(await ask('--tools', 'yyy'), {
     code: 2,
-    err: /^tai: flag --tools: tools: there is no tool named yyy\n {2}`tai tools list` /,
+    err: /^tai: there is no tool named yyy \(flag --tools: tools\)\n {2}`tai tools list` /,
   })
   t.match(await runMain(['config', 'unset', 'tools'], { home }), { code: 0 })
   t.match(await ask(), { code: 0 })

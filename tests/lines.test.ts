@@ -234,7 +234,8 @@ t.test('what shows only later is told with what to do about it', async (t) => {
   const { error } = await server.ask('tools/list')
   t.match(error, {
     code: -32603,
-    message: /^tai config set: tools: there is no tool named zzz; .*`tai config unset tools`/,
+    message:
+      /^there is no tool named zzz \(tai config set: tools\); `tai config unset tools` takes/,
   })
 })
 
