@@ -930,7 +930,7 @@ const SETTING_SHAPES = {
 // biome-ignore format: a table, with the default ('': none) and what a project file may do
 export const SETTINGS = ([
   ['model', 'text', '', 'free', 'provider/model, or a bare name'],
-  ['profile', 'text', '', 'no', 'of new sessions'],
+  ['profile', 'text', 'default', 'no', 'of new sessions'],
   ['permission_mode', 'mode', 'prompt', 'tighten',
     `what may run without asking: ${MODES.join(', ')}`],
   ['approve_digest', 'list of digests', '', 'no', 'calls that may run once each, by digest'],
@@ -1898,8 +1898,9 @@ export class Store {
 	}
 
 	listProfiles = async () => this.db.all<ProfileRow>`SELECT * FROM profiles ORDER BY name`
-	getProfile = async (name: string) =>
-		this.db.get<ProfileRow>`SELECT * FROM profiles WHERE name = ${name}`
+	getProfile = async (name: string): Promise<ProfileRow | undefined> =>
+		this.db.get<ProfileRow>`SELECT * FROM profiles WHERE name = ${name}` ??
+		(name === 'default' ? { name, created: 0 } : undefined)
 	async saveProfile(profile: Omit<ProfileRow, 'created'>) {
 		this.db.insert('profiles', { ...profile, created: this.#now() }, 'REPLACE')
 	}
@@ -4831,8 +4832,10 @@ export class McpRegistry {
 
 	list = () => this.once('servers', () => this.#db.all<ServerRow>(SERVER_ROWS))
 
+	names = () => this.list().map(({ name }) => name)
+
 	row(name: string, otherwise = '`tai mcp list` shows them') {
-		const names = this.list().map((row) => row.name)
+		const names = this.names()
 		const hint = () => didYouMean(name, names) ?? otherwise
 		return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint())
 	}
@@ -4877,9 +4880,9 @@ export class McpRegistry {
 
 	async check(entry: McpEntry) {
 		const { name } = entry
-		const rows = this.list()
-		if (!rows.some((row) => row.name === name)) {
-			if (rows.length < MCP_MAX_SERVERS) return false
+		const names = this.names()
+		if (!names.includes(name)) {
+			if (names.length < MCP_MAX_SERVERS) return false
 			fail(`there are ${MCP_MAX_SERVERS} servers already`, '`tai mcp remove NAME` makes room')
 		}
 		if (digest(await this.get(name)) === digest({ ...entry, enabled: undefined })) return true
@@ -4921,11 +4924,8 @@ export class McpRegistry {
 			)
 		})
 
-	/** What is said of it in any spelling; a denial first. */
-	trusted(server: string) {
-		const said = [...this.trusts()].filter(([name]) => isSpelled(name, server))
-		return said.find(([, trust]) => !trust.trusted) ?? said[0]
-	}
+	/** What is said of it, in any spelling. */
+	trusted = (server: string) => [...this.trusts()].find(([name]) => isSpelled(name, server))
 
 	trust = (server: string) => this.trusted(server)?.[1] ?? TRUSTED
 
@@ -4947,7 +4947,7 @@ export class McpRegistry {
 
 	revokeTrust = (server: string) =>
 		this.#db.tx(() => {
-			for (const name of [...this.trusts().keys(), ...this.list().map((row) => row.name)])
+			for (const name of [...this.trusts().keys(), ...this.names()])
 				if (isSpelled(name, server)) this.#forget(name, 'trust consents server_profiles')
 		})
 
@@ -7888,10 +7888,7 @@ const linesOf = (rows: object[], none = '') =>
 async function switchSession({ store, session }: ToolContext, to: Switched) {
 	const { id, switched } =
 		(await store.findSession(session)) ??
-		fail(
-			'no chat has begun here',
-			'call chat first; where there are no sessions, give it a `profile`',
-		)
+		fail('no chat has begun here', 'call chat first; a stateless one takes a `profile`')
 	await store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
@@ -7997,7 +7994,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		description: 'Profiles: model, permission mode, tools, prompt, MCP servers.',
 		run: async (_, { store, bridge, profile: current }) => {
 			const stored: Partial<ProfileRow>[] = await store.listProfiles()
-			if (!(await store.getProfile('default'))) stored.unshift({ name: 'default' })
+			if (!stored.some(({ name }) => name === 'default')) stored.unshift({ name: 'default' })
 			const rows = stored.map(({ prompt, name = '', ...row }) => {
 				const servers = serversFor(name, bridge)
 				const start = prompt && clip(prompt, RECORD_TITLE)
@@ -8014,8 +8011,8 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		run: async ({ name }, context, signal) => {
 			const { store, approvals, config } = context
 			const row = await store.getProfile(name)
-			if (!row && name !== 'default') noSuch('profile', name, 'profile_list')
-			const { mode = config.get('permission_mode') as Mode, model } = row ?? {}
+			const { mode = config.get('permission_mode') as Mode, model } =
+				row ?? noSuch('profile', name, 'profile_list')
 			if (tighterMode(mode, approvals.mode) !== mode)
 				fail(`its mode ${mode} is wider than ${approvals.mode}`)
 			if (model) await listedModel(model, context, signal)
@@ -8071,14 +8068,13 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		annotations: RISKY,
 		run: async ({ key, value }, { store, profile, select }) => {
 			const row = settingRow(key)
-			const { tools } = (await store.getProfile(profile)) ?? {}
-			const usual = key === 'tools' ? tools : row.standard || undefined
+			const isTools = key === 'tools'
+			const usual = isTools ? (await store.getProfile(profile))?.tools : row.standard || undefined
 			const { [key]: limit = usual?.toString() } = Object(await store.getSettings())
 			if (row.type === 'mode' || projectRefusal(row, `${value}`, limit))
 				fail(`a model may not set ${key} so`, `the user can: tai config set ${key} VALUE`)
-			const names = key === 'tools' ? splitNames(`${value}`) : []
-			const [unknown] = select({ names, limit: 0 }).unknown
-			if (unknown !== undefined) noSuch('tool', unknown, 'select_tools')
+			const { unknown } = select({ names: isTools ? splitNames(`${value}`) : [], limit: 0 })
+			if (unknown[0]) noSuch('tool', unknown[0], 'select_tools')
 			await store.setSetting(key, settingText(row, value, 'config_set'))
 			return `${key} is set for the next run`
 		},
@@ -9903,10 +9899,8 @@ function tableOf(value: object, items?: object[], names = Object.keys(items?.[0]
 	return columns(rows) || `no ${Object.keys(value).at(-1)}`
 }
 
-async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
-	const usual = name === 'default' ? { name, created: 0 } : undefined
-	return (await store.getProfile(name)) ?? usual ?? noSuch('profile', name, undefined, failUsage)
-}
+const profileOf = async (store: Store, name = '') =>
+	(await store.getProfile(name)) ?? noSuch('profile', name, undefined, failUsage)
 
 /** What one run has opened. */
 export class App extends copying<AppOptions>() {
@@ -10243,9 +10237,8 @@ function preferred(config: Config, key: SettingKey, own: string | undefined) {
 	return /^(flag |TAI_)/.test(source) ? value : (own ?? value)
 }
 
-function modeOf(config: Config, { mode }: ProfileRow) {
-	return preferred(config, 'permission_mode', mode) as Mode
-}
+const modeOf = (config: Config, { mode }: ProfileRow) =>
+	preferred(config, 'permission_mode', mode) as Mode
 
 /** `profile` and `asked` go before the settings. The redactor learns the key. */
 export async function chosenModel(app: App, profile?: ProfileRow, asked?: string) {
@@ -10832,8 +10825,7 @@ function chatTool(parts: ServeParts) {
 					const open = () => openServed(parts, { session, processes }, profile)
 					const tools = () => talks.getOrInsertComputed(seat, open)
 					const whose = { session: row?.id, id: session, profile, asked: switched.model }
-					const talk = { ...whose, tools, maxSteps }
-					return await playApart(app, talk, message, clock.signal)
+					return await playApart(app, { ...whose, tools, maxSteps }, message, clock.signal)
 				})
 				return turn.finally(() => lane.length === 0 && turns.delete(session))
 			},
@@ -11166,15 +11158,12 @@ export const RPC_METHODS = new Map<string, RpcMethod>([
 	['resources/read', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.readResource(call)) }],
 ])
 
-export const RPC_NOTIFICATIONS = new Map<
-	string,
-	(from: McpSession | undefined, params: JsonObject) => void
->([
+type RpcNotice = (from: McpSession | undefined, params: JsonObject) => void
+
+// biome-ignore format: a table
+export const RPC_NOTIFICATIONS = new Map<string, RpcNotice>([
 	['notifications/initialized', () => {}],
-	[
-		'notifications/cancelled',
-		(from, { requestId }) => from?.interrupt(({ id }) => id === requestId),
-	],
+	['notifications/cancelled', (from, { requestId }) => from?.interrupt(({ id }) => id === requestId)],
 ])
 
 export function rpcErrorOf(error: unknown, redactor: Redactor) {
@@ -11841,7 +11830,7 @@ function rowVerb<T extends object>(
 	work: (store: Store, name: string) => Promise<T | boolean | undefined>,
 	shown?: (item: T) => string,
 ): Run {
-	return async (app, name = '') => {
+	return async (app, name) => {
 		const item = (await work(await app.store(), name)) || noSuch(command, name)
 		if (item === true) app.print({ deleted: name })
 		else app.print(item, shown?.(item))
@@ -11905,10 +11894,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['show NAME', 'one profile', rowVerb('profile', (it, name) => it.getProfile(name))],
 		['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
 		['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
-		['use NAME', 'use it from now on', async (app, name = '') => {
-			const known = name === 'default' || (await (await app.store()).getProfile(name))
-			return known ? changeSetting(app, 'profile', name) : noSuch('profile', name)
-		}],
+		['use NAME', 'use it from now on', (app, name) => changeSetting(app, 'profile', name)],
 		['delete NAME', 'delete it', rowVerb('profile', (it, name) => it.deleteProfile(name))],
 	],
 	model: ['which model answers',
@@ -11929,7 +11915,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 				{ ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
 			app.print({ settings }, settings, ['key', 'value', 'source', 'hides'])
 		}],
-		['get KEY', 'one value', async (app, key = '') => {
+		['get KEY', 'one value', async (app, key) => {
 			const setting = (await app.config()).explain(key)
 			app.print(setting, setting.value ?? '')
 		}],
@@ -11942,7 +11928,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 	tools: ['what a model can use',
 		['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) => (
 			{ name, core, tier: annotations.securityTier, description })))],
-		['show NAME', 'one, with its schema', async (app, name = '') => {
+		['show NAME', 'one, with its schema', async (app, name) => {
 			const tool = await knownTool(app, name)
 			app.print(tool, JSON.stringify(tool, null, 2))
 		}],
@@ -11970,7 +11956,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 			toolFacts(...(await seatOf(app)), query))],
 		['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
 		['disable SERVER', 'take that back', enableVerb(false)],
-		['remove SERVER', 'delete it', async (app, server = '') => {
+		['remove SERVER', 'delete it', async (app, server) => {
 			await (await app.bridge()).remove(server)
 			app.print({ removed: server })
 		}],
@@ -12073,11 +12059,12 @@ async function newPassphrase(app: App) {
 }
 
 function profileVerb(isNew: boolean): Run {
-	return async (app, name = '') => {
+	return async (app, name) => {
 		const set = flagSettings(app.given)
 		const store = await app.store()
 		const found = await store.getProfile(name)
-		if (isNew && found) fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
+		if (isNew && found?.created)
+			fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
 		const old: Partial<ProfileRow> = found ?? (isNew ? {} : noSuch('profile', name))
 		const tools = set.tools === undefined ? old.tools : splitNames(set.tools)
 		for (const each of tools ?? []) pickTool(TOOLS, each)
@@ -12093,21 +12080,22 @@ async function changeSetting(app: App, key = '', value?: string) {
 		const rows = (await app.bridge()).catalog('').map((row) => ({ name: row.exposed }))
 		for (const each of splitNames(value)) pickTool([...TOOLS, ...rows], each)
 	}
-	await (await app.store()).setSetting(key, checked)
+	const store = await app.store()
+	if (key === 'profile' && value && !(await store.getProfile(value))) noSuch(key, value)
+	await store.setSetting(key, checked)
 	if (!findSetting(key)) return app.print({ key }, `${key} is not set`) // perhaps of another tai
 	const setting = (await app.config()).explain(key)
 	app.print(setting, `${key} = ${setting.value ?? ''} (${setting.source})`)
 }
 
-async function knownTool(app: App, name: string) {
-	return pickTool([...TOOLS, ...bridgedTools(...(await seatOf(app)))], name)
-}
+const knownTool = async (app: App, name: string) =>
+	pickTool([...TOOLS, ...bridgedTools(...(await seatOf(app)))], name)
 
 const argsIn = (text: string) =>
 	parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
 
 function grantVerb(usual: 'always' | 'deny'): Run {
-	return async (app, name = '', exact) => {
+	return async (app, name, exact) => {
 		const { given, world } = app
 		const tool = grantNameOf(await knownTool(app, name))
 		const isDigest = exact === undefined || /^[0-9a-f]{64}$/.test(exact)
@@ -12185,9 +12173,8 @@ async function auditEntries(app: App, limit: number) {
 	return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since', -1), limit })
 }
 
-async function seatOf(app: App) {
-	return [await app.bridge(), (await app.config()).get('profile') ?? 'default'] as const
-}
+const seatOf = async (app: App) =>
+	[await app.bridge(), (await app.config()).get('profile') ?? ''] as const
 
 async function seatedTools(app: App, mode: Mode, session = '') {
 	const [, profile] = await seatOf(app)
@@ -12257,7 +12244,7 @@ async function mcpImport(app: App, ...names: string[]) {
 }
 
 function enableVerb(enabled: boolean): Run {
-	return async (app, server = '') => {
+	return async (app, server) => {
 		const [bridge, profile] = await seatOf(app)
 		const said = await switchServer(bridge, server, profile, enabled ? agreement(app) : undefined)
 		app.print({ server, profile, enabled }, said)
@@ -12307,7 +12294,7 @@ async function mcpConsent(app: App, server?: string) {
 	const { registry } = bridge
 	const agreed = app.given.has('yes') || app.prompter.available
 	const waiting = []
-	for (const { name } of server ? [registry.row(server)] : registry.list()) {
+	for (const name of server ? [registry.row(server).name] : registry.names()) {
 		const entry = await registry.get(name)
 		if (registry.hasConsent(entry)) continue
 		waiting.push({ server: name, plan: (await bridge.plan(entry)).join('\n') })
@@ -12323,7 +12310,7 @@ function printTrust(app: App, trusts: Iterable<readonly [string, McpTrust]>) {
 }
 
 function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run {
-	return async (app, given = '') => {
+	return async (app, given) => {
 		const { registry, audit } = await app.bridge()
 		const [tools, ttl] = [new Set(app.given.all('tool')), givenTime(app, 'ttl')]
 		const end = ttl && { expires_at: new Date(ttl).toISOString() }
@@ -12331,23 +12318,24 @@ function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run
 		const changed = await registry.changeTrust(serverName(given), next)
 		const [server, trust] = changed
 		await audit('mcp_server_trust_changed', { server, ...trust })
-		if (!registry.list().some(({ name }) => isSpelled(name, server)))
+		if (!registry.names().some((name) => isSpelled(name, server)))
 			app.notice(`there is no server ${server} yet; this counts once there is one`)
 		printTrust(app, [changed])
 	}
 }
 
 function trustedVerb(revokes: boolean): Run {
-	return async (app, given = '') => {
+	return async (app, given) => {
 		const { registry, audit } = await app.bridge()
-		const [server, trust] = registry.trusted(given) ?? []
-		if (!server || !trust) {
+		const found = registry.trusted(given)
+		if (!found) {
 			const error = `${visible(given)} is neither trusted nor denied`
 			if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
 			app.print({ ok: false, error })
 			return true
 		}
-		if (!revokes) return printTrust(app, [[server, trust]])
+		const [server, trust] = found
+		if (!revokes) return printTrust(app, [found])
 		registry.revokeTrust(server)
 		const [allowed_tools, denied_tools] = [trust.allowed_tools.length, trust.denied_tools.length]
 		await audit('mcp_server_trust_revoked', { server, allowed_tools, denied_tools })
