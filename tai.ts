@@ -622,13 +622,9 @@ function didYouMean(word: string, known: readonly string[]) {
 }
 
 /** `raised` is failUsage where a flag or a setting names it. */
-function noSuch(
-	what: string,
-	name: string,
-	list = `\`tai ${what} list\``,
-	raised: typeof failUsage = fail,
-): never {
-	raised(`there is no ${what} ${visible(name)}`, `${list} shows them`)
+function noSuch(what: string, name: string, list = '', raised: typeof failUsage = fail): never {
+	const where = list || `\`tai ${what} list\``
+	raised(`there is no ${what} ${visible(name)}`, `${where} shows them`)
 }
 
 //#endregion §text
@@ -8010,9 +8006,8 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		annotations: SETS,
 		run: async ({ name }, context, signal) => {
 			const { store, approvals, config } = context
-			const row = await store.getProfile(name)
 			const { mode = config.get('permission_mode') as Mode, model } =
-				row ?? noSuch('profile', name, 'profile_list')
+				(await store.getProfile(name)) ?? noSuch('profile', name, 'profile_list')
 			if (tighterMode(mode, approvals.mode) !== mode)
 				fail(`its mode ${mode} is wider than ${approvals.mode}`)
 			if (model) await listedModel(model, context, signal)
@@ -8705,8 +8700,7 @@ export class Tools {
 	}
 
 	#isClean({ text, images, structured, blocks }: ToolOutput) {
-		const texts = eachString([text, structured, blocks])
-		const all = texts.join('\n')
+		const all = eachString([text, structured, blocks]).join('\n')
 		return (
 			!images &&
 			all.length < this.#options.resultMax / 4 &&
@@ -8778,8 +8772,7 @@ function crash(name: string, error: unknown, signal: AbortSignal): Outcome {
 	if (signal.aborted) return refuse('interrupted', name, 'interrupted: it has no result')
 	if (!(error instanceof TaiError))
 		return refuse('crashed', name, `${name} failed inside tai: ${messageOf(error)}`)
-	const text = joinParts([error.message, error.hint])
-	return { kind: 'done', output: { text, isError: true } }
+	return { kind: 'done', output: { text: joinParts([error.message, error.hint]), isError: true } }
 }
 
 function factsOf(outcome: Outcome) {
@@ -9900,7 +9893,7 @@ function tableOf(value: object, items?: object[], names = Object.keys(items?.[0]
 }
 
 const profileOf = async (store: Store, name = '') =>
-	(await store.getProfile(name)) ?? noSuch('profile', name, undefined, failUsage)
+	(await store.getProfile(name)) ?? noSuch('profile', name, '', failUsage)
 
 /** What one run has opened. */
 export class App extends copying<AppOptions>() {
@@ -10260,8 +10253,7 @@ async function resumed(store: Store, session: string) {
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
 	const id = given.text('resume')
-	if (id !== undefined)
-		return (await store.findSession(id)) ?? noSuch('session', id, undefined, failUsage)
+	if (id !== undefined) return (await store.findSession(id)) ?? noSuch('session', id, '', failUsage)
 	if (!given.has('continue')) return undefined
 	const row = await store.latestSession(root)
 	if (!row) notice('no session to go on with here; a new one begins')
@@ -10475,10 +10467,9 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 async function askApart(app: App, task: string, signal: AbortSignal) {
 	const { world, redactor } = app
 	const store = app.own(await Store.memory(world, { redactor }), closePart)
-	const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
-	const { agent } = await converse(app, { store, ...limits })
-	const parts = [textPart(redactor.known(task))]
-	const { answer, error } = await resultOf(agent.runTurn(parts, signal))
+	const { agent } = await converse(app, { store, schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES })
+	const turn = agent.runTurn([textPart(redactor.known(task))], signal)
+	const { answer, error } = await resultOf(turn)
 	if (error) throw error
 	return answer
 }
@@ -10999,9 +10990,9 @@ export class McpServeContext extends copying<ServeParts>() {
 		if (typeof uri !== 'string') failRpc('params', 'params.uri is no text')
 		const facts = { uri: clip(uri, RECORD_PREVIEW), outcome: 'refused' }
 		try {
-			const contents = [await readResource(this.shelf, uri)]
+			const content = await readResource(this.shelf, uri)
 			facts.outcome = 'ok'
-			return { contents }
+			return { contents: [content] }
 		} catch (error) {
 			if (!(error instanceof TaiError)) throw error
 			return failRpc('params', this.redactor.redact(error.message), { data: { uri } })
@@ -11134,8 +11125,7 @@ export type RpcCall = RpcSeat & { id: RpcId; params: JsonObject }
 const CAPABILITIES = { tools: {}, resources: {} }
 
 function greeting({ protocolVersion: asked }: JsonObject, usual = MCP_PROTOCOL_VERSION) {
-	const known = MCP_VERSIONS.find((it) => it === (asked ?? usual))
-	const protocolVersion = known ?? MCP_PROTOCOL_VERSION
+	const protocolVersion = MCP_VERSIONS.find((it) => it === (asked ?? usual)) ?? MCP_PROTOCOL_VERSION
 	return { protocolVersion, capabilities: CAPABILITIES, serverInfo: SELF }
 }
 
@@ -12255,9 +12245,9 @@ function enableVerb(enabled: boolean): Run {
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
 	const [bridge, profile] = await seatOf(app)
 	checkCallable(bridge, profile, server, name)
-	const args = argsIn(text)
+	const asked = { server, tool: name, args: argsIn(text) }
 	const tools = await seatedTools(app, 'danger-full-access')
-	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, app.signal)
+	const ran = await tools.dispatch('mcp_call', asked, app.signal)
 	if (ran.kind === 'refused') fail(ran.text)
 	const { text: said, isError = false, structured } = ran.output
 	const { code = '' } = Object(structured)
