@@ -10185,31 +10185,28 @@ export async function openConversation(app: App, title: string, from: boolean | 
 	const seat = { workspace, mode, only: toolNames(config, profile), profile: profile.name }
 	const open = (session: string) => openTools(app, { session, ...seat })
 	const tools = app.given.has('no-tools') ? undefined : open
-	const [session, asked] = [earlier?.id, switched('model')]
-	const talk = await converse(app, { session, title, profile, asked, tools, schema })
+	const who = { session: earlier?.id, profile, model: switched('model') }
+	const talk = await converse(app, { ...who, title, tools, schema })
 	if (/first model of its list/.test(talk.why) || app.given.has('verbose'))
 		app.notice(`using ${talk.model}: ${talk.why}`)
 	return talk
 }
 
 type Talk = Loose<
-	Omit<AgentOptions, 'tools'> & {
-		profile: ProfileRow
-		asked: string // model, before that of the profile
-		id: string // of a new session
-		title: string
-		workspace: string
-		tools: (session: string) => Tools | Promise<Tools>
-	}
+	Omit<AgentOptions, 'tools'> &
+		Record<'id' | 'title' | 'model' | 'workspace', string> & {
+			profile: ProfileRow
+			tools: (session: string) => Tools | Promise<Tools>
+		}
 >
 
-/** In `session`, or in a new one, of the vault or `store`. */
+/** In `session`, or in a new one, of the vault or `store`; `model` goes before the profile's. */
 export async function converse(app: App, talk: Talk) {
 	const { store: vault, config } = await app.forTurn()
 	const { redactor, root, world } = app
 	const { profile, schema, store = vault, id, title = '', workspace = root } = talk
 	const { maxSteps = config.number('max_steps'), maxCost = config.number('max_cost') } = talk
-	const choice = await chosenModel(app, profile, talk.asked)
+	const choice = await chosenModel(app, profile, talk.model)
 	const model = modelName(choice)
 	const begun = { id, title, profile: profile?.name ?? '', model, workspace }
 	const session = talk.session ?? (await store.createSession(begun))
@@ -10230,8 +10227,9 @@ function preferred(config: Config, key: SettingKey, own: string | undefined) {
 	return /^(flag |TAI_)/.test(source) ? value : (own ?? value)
 }
 
-const modeOf = (config: Config, { mode }: ProfileRow) =>
-	preferred(config, 'permission_mode', mode) as Mode
+function modeOf(config: Config, { mode }: ProfileRow) {
+	return preferred(config, 'permission_mode', mode) as Mode
+}
 
 /** `profile` and `asked` go before the settings. The redactor learns the key. */
 export async function chosenModel(app: App, profile?: ProfileRow, asked?: string) {
@@ -10815,7 +10813,7 @@ function chatTool(parts: ServeParts) {
 					if (talks.size >= MCP_QUEUE_MAX && !talks.has(seat)) talks.clear()
 					const open = () => openServed(parts, { session, processes }, profile)
 					const tools = () => talks.getOrInsertComputed(seat, open)
-					const whose = { session: row?.id, id: session, profile, asked: switched.model }
+					const whose = { session: row?.id, id: session, profile, model: switched.model }
 					return await playApart(app, { ...whose, tools, maxSteps }, message, clock.signal)
 				})
 				return turn.finally(() => lane.length === 0 && turns.delete(session))
@@ -11156,6 +11154,7 @@ export const RPC_NOTIFICATIONS = new Map<string, RpcNotice>([
 	['notifications/cancelled', (from, { requestId }) => from?.interrupt(({ id }) => id === requestId)],
 ])
 
+/** With its hint. */
 export function rpcErrorOf(error: unknown, redactor: Redactor) {
 	if (error instanceof RpcError) return error
 	const text = joinParts([messageOf(error), Object(error).hint], '; ')
@@ -12078,8 +12077,9 @@ async function changeSetting(app: App, key = '', value?: string) {
 	app.print(setting, `${key} = ${setting.value ?? ''} (${setting.source})`)
 }
 
-const knownTool = async (app: App, name: string) =>
-	pickTool([...TOOLS, ...bridgedTools(...(await seatOf(app)))], name)
+async function knownTool(app: App, name: string) {
+	return pickTool([...TOOLS, ...bridgedTools(...(await seatOf(app)))], name)
+}
 
 const argsIn = (text: string) =>
 	parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
@@ -12152,10 +12152,9 @@ function givenTime({ given, world }: App, flag: string, sign = 1) {
 	const [, number, unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(time) ?? []
 	const long = sign * Number(number) * (TIME_UNITS[unit] ?? NaN)
 	const at = /^\d{4}-/.test(time) ? Date.parse(time) : world.now() + long
-	const isOver = sign > 0 && at <= world.now()
-	if (!Number.isNaN(at) && !isOver) return at
-	const what = `--${flag} ${visible(time)} is ${isOver ? 'over' : 'no time'}`
-	failUsage(what, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
+	if (at > (sign > 0 ? world.now() : -Infinity)) return at
+	const why = Number.isNaN(at) ? 'no time' : 'over'
+	failUsage(`--${flag} ${visible(time)} is ${why}`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
 }
 
 async function auditEntries(app: App, limit: number) {
@@ -12163,8 +12162,9 @@ async function auditEntries(app: App, limit: number) {
 	return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since', -1), limit })
 }
 
-const seatOf = async (app: App) =>
-	[await app.bridge(), (await app.config()).get('profile') ?? ''] as const
+async function seatOf(app: App) {
+	return [await app.bridge(), (await app.config()).get('profile') ?? ''] as const
+}
 
 async function seatedTools(app: App, mode: Mode, session = '') {
 	const [, profile] = await seatOf(app)
