@@ -956,7 +956,7 @@ type Setting = (typeof SETTINGS)[number]
 export type SettingKey = Setting['key']
 
 export const variableOf = (key: string) => `TAI_${key.toUpperCase()}`
-const flagOf = (key: string) => `--${key.replaceAll('_', '-')}`
+const dashed = (key: string) => key.replaceAll('_', '-')
 
 /** No `project` where its `.tai` is the home. */
 export function configPaths(world: World, root: string) {
@@ -1026,7 +1026,7 @@ export class Config {
 		for (const { key } of SETTINGS)
 			config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
 		for (const [key, text] of Object.entries(sources.flags))
-			config.#take({ [key]: text }, `flag ${flagOf(key)}`)
+			config.#take({ [key]: text }, `flag --${dashed(key)}`)
 		return config
 	}
 
@@ -4845,14 +4845,15 @@ export class McpRegistry {
 	async get(name: string): Promise<McpEntry> {
 		const { env_json, headers_json, options, source: _, profiles: __, ...plain } = this.row(name)
 		const { uds: socket, withheld: ___, ...own } = options
-		return this.#store.secrets.within(() => ({
+		await this.#store.secrets.unlock()
+		return {
 			...plain,
 			env: this.#opened(env_json, 'mcp_servers', 'env_json', name),
 			socket,
 			headers: this.#opened(headers_json, 'mcp_servers', 'headers_json', name),
 			enabled: undefined,
 			options: own,
-		}))
+		}
 	}
 
 	async add(entry: McpEntry, source: string) {
@@ -9999,9 +10000,9 @@ function flagSettings(given: Given) {
 	const auto = given.has('auto') ? 'allow' : undefined
 	const mode = given.has('yolo') ? 'danger-full-access' : auto
 	const texts = SETTINGS.map(({ key, type }) => {
-		const all = given.all(flagOf(key).slice(2))
+		const all = given.all(dashed(key))
 		const text = (type.startsWith('list') && all.join()) || all.at(-1)
-		return [key, text && parseSetting(key, text, `flag ${flagOf(key)}`)]
+		return [key, text && parseSetting(key, text, `flag --${dashed(key)}`)]
 	})
 	const flags = Object.fromEntries(texts)
 	flags['permission_mode'] ??= mode
@@ -10909,8 +10910,8 @@ export class McpServeContext extends copying<ServeParts>() {
 		const all = this.#rows()
 		const rows = this.only?.map((name) => pickTool(all, name, this.config)) ?? all
 		this.toolCount = rows.length
-		const tools = rows.map(({ name, description, parameters, annotations }) => {
-			return { name, description, inputSchema: parameters, annotations }
+		const tools = rows.map(({ name, description, parameters: inputSchema, annotations }) => {
+			return { name, description, inputSchema, annotations }
 		})
 		this.list = JSON.stringify({ tools })
 	}
@@ -10980,9 +10981,6 @@ export class McpServeContext extends copying<ServeParts>() {
 			if (session.id) this.#touch(session)
 		}
 	}
-
-	listResources = ({ params, stop }: RpcCall) =>
-		listResources(this.shelf, params['cursor'] ?? '', stop.signal)
 
 	async readResource({ params: { uri }, session }: RpcCall) {
 		if (typeof uri !== 'string') failRpc('params', 'params.uri is no text')
@@ -11141,7 +11139,8 @@ export const RPC_METHODS = new Map<string, RpcMethod>([
 		answer: () => ({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
 	['tools/list', { ttl: MCP_LIST_TTL, answer: ({ reach }) => reach(({ list }) => list) }],
 	['tools/call', { answer: ({ reach }, call) => reach((it) => it.callTool(call)) }],
-	['resources/list', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.listResources(call)) }],
+	['resources/list', { ttl: 0, answer: ({ reach }, { params, stop }) =>
+		reach((it) => listResources(it.shelf, params['cursor'] ?? '', stop.signal)) }],
 	['resources/templates/list', { ttl: MCP_LIST_TTL, answer: () => ({ resourceTemplates: TEMPLATES }) }],
 	['resources/read', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.readResource(call)) }],
 ])

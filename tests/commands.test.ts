@@ -144,9 +144,11 @@ t.test('profiles are made, changed, used and deleted', async (t) => {
     err: /no tool named nope/,
   })
   t.match(await runMain(['profile', 'use', 'work'], { home }), { code: 0 })
-  t.match(await runMain(['profile', 'use', 'nobody'], { home }), {
-    code: 1,
-  })
+  for (const words of ['profile use nobody', 'config set profile nobody'])
+    t.match(await runMain(words.split(' '), { home }), {
+      code: 1,
+      err: /there is no profile nobody\n.*tai profile list/,
+    })
   t.match(await runMain(['profile', 'delete', 'work'], { home }), { code: 0 })
 })
 
