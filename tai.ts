@@ -1873,7 +1873,7 @@ export class Store {
 			SELECT id, ${this.#knownJson(message)}, ${this.#now()},
 				1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
 			FROM sessions WHERE id = ${session} RETURNING n`
-		return row?.n ?? fail(`there is no session ${visible(session)}`)
+		return row?.n ?? noSuch('session', session)
 	}
 	messages = async (session: string) =>
 		this.db.all<StoredMessage>`SELECT n, created, message_json AS message,
