@@ -621,6 +621,12 @@ function didYouMean(word: string, known: readonly string[]) {
 	return close ? `did you mean ${close}?` : undefined
 }
 
+/** `raised` is failUsage where a flag or a setting names it. */
+function noSuch(what: string, name: string, list = '', raised: typeof failUsage = fail): never {
+	const where = list || `\`tai ${what} list\``
+	raised(`there is no ${what} ${visible(name)}`, `${where} shows them`)
+}
+
 //#endregion §text
 
 //#region §json: from unknown to typed, at the border
@@ -933,7 +939,7 @@ const SETTING_SHAPES = {
 // biome-ignore format: a table, with the default ('': none) and what a project file may do
 export const SETTINGS = ([
   ['model', 'text', '', 'free', 'provider/model, or a bare name'],
-  ['profile', 'text', '', 'no', 'of new sessions'],
+  ['profile', 'text', 'default', 'no', 'of new sessions'],
   ['permission_mode', 'mode', 'prompt', 'tighten',
     `what may run without asking: ${MODES.join(', ')}`],
   ['approve_digest', 'list of digests', '', 'no', 'calls that may run once each, by digest'],
@@ -963,6 +969,7 @@ type Setting = (typeof SETTINGS)[number]
 export type SettingKey = Setting['key']
 
 export const variableOf = (key: string) => `TAI_${key.toUpperCase()}`
+const dashed = (key: string) => key.replaceAll('_', '-')
 
 /** No `project` where its `.tai` is the home. */
 export function configPaths(world: World, root: string) {
@@ -975,11 +982,12 @@ export function configPaths(world: World, root: string) {
 const findSetting = (name: string) => SETTINGS.find(({ key }) => key === name)
 
 const settingRow = (name: string) =>
-	findSetting(name) ??
-	failUsage(`there is no setting ${visible(name)}`, '`tai config list` shows them')
+	findSetting(name) ?? noSuch('setting', name, '`tai config list`', failUsage)
 
-export const parseSetting = (key: string, text: string) =>
-	settingText(settingRow(key), text, 'tai config set')
+const STORED = 'tai config set'
+
+export const parseSetting = (key: string, text: string, source = STORED) =>
+	settingText(settingRow(key), text, source)
 
 function settingText({ key, type, help }: Setting, value: unknown, source: string) {
 	const text = isObject(value) ? JSON.stringify(value) : String(value).trim()
@@ -1025,13 +1033,13 @@ export class Config {
 		const { home, project = '' } = configPaths(world, sources.root)
 		for (const { key, standard } of SETTINGS)
 			config.#take({ [key]: standard || undefined }, 'default')
-		config.#take(sources.stored, 'tai config set')
+		config.#take(sources.stored, STORED)
 		config.#take(await readToml(home), home)
 		config.#take(await readToml(project), project, projectRefusal)
 		for (const { key } of SETTINGS)
 			config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
 		for (const [key, text] of Object.entries(sources.flags))
-			config.#take({ [key]: text }, `flag --${key.replaceAll('_', '-')}`)
+			config.#take({ [key]: text }, `flag --${dashed(key)}`)
 		return config
 	}
 
@@ -1642,7 +1650,7 @@ export class Secrets {
 		const isSealed = !!this.seal.state
 		if (isSealed === (to === 'on'))
 			fail(`the vault is ${isSealed ? 'sealed already' : 'not sealed'}`, 'see: tai seal status')
-		await this.#unlock()
+		await this.unlock()
 		const next = to === 'off' ? new Seal(this.#world) : await Seal.make(this.#world, passphrase)
 		this.#db.tx(() => rewriteSealed(this.#db, this.seal, next))
 		this.#seal = next
@@ -1650,7 +1658,7 @@ export class Secrets {
 	}
 
 	async within<T>(work: (seal: Seal) => T) {
-		await this.#unlock()
+		await this.unlock()
 		return this.#db.tx(() => work(this.seal))
 	}
 
@@ -1666,7 +1674,7 @@ export class Secrets {
 	}
 
 	async get(name: string) {
-		await this.#unlock()
+		await this.unlock()
 		const row = this.#db.get<SecretRow>`SELECT * FROM secrets WHERE name = ${name}`
 		return row && this.#open(row)
 	}
@@ -1681,7 +1689,7 @@ export class Secrets {
 		return found
 	}
 
-	#unlock = () =>
+	unlock = () =>
 		this.#lane.run(async () => {
 			if (!this.seal.locked) return
 			await this.#seal.unlock(this.#passphrase)
@@ -1810,9 +1818,10 @@ export class Store {
 
 	static async memory(world: World, options?: StoreOptions) {
 		const db = await openDb(':memory:')
+		db.file = path.join(world.home, 'vault.db')
 		attempt(() => {
 			// Else SQLite may need a log beside it, and fail.
-			const url = builtin('node:url').pathToFileURL(path.join(world.home, 'vault.db'))
+			const url = builtin('node:url').pathToFileURL(db.file)
 			db.run('ATTACH ? AS disk', `${url}?mode=ro&immutable=1`)
 			for (const name of Object.keys(FIRST_TABLES))
 				if (/^(mcp_.*|settings|seal|secrets|profiles|approvals)$/.test(name))
@@ -1842,7 +1851,7 @@ export class Store {
 		searchRows<RecordHit>(this.db, RECORD_SEARCH, query, kind, session, limit)
 	deleteRecord = async (id: string) => this.#delete('records', 'id', id)
 
-	createSession = async ({ id, ...session }: NewSession & { id?: string }) =>
+	createSession = async ({ id, ...session }: NewSession & Loose<{ id: string }>) =>
 		this.#insertNew('sessions', { ...session, title: this.redactor.known(session.title) }, id)
 	async findSession(id: string) {
 		const sql = `${SESSION_ROWS} WHERE ?1 <> '' AND substr(id, 1, length(?1)) = ?1
@@ -1874,7 +1883,7 @@ export class Store {
 			SELECT id, ${this.#knownJson(message)}, ${this.#now()},
 				1 + (SELECT coalesce(max(n), 0) FROM messages WHERE session = id)
 			FROM sessions WHERE id = ${session} RETURNING n`
-		return row?.n ?? fail(`there is no session ${visible(session)}`)
+		return row?.n ?? noSuch('session', session)
 	}
 	messages = async (session: string) =>
 		this.db.all<StoredMessage>`SELECT n, created, message_json AS message,
@@ -1895,8 +1904,9 @@ export class Store {
 	}
 
 	listProfiles = async () => this.db.all<ProfileRow>`SELECT * FROM profiles ORDER BY name`
-	getProfile = async (name: string) =>
-		this.db.get<ProfileRow>`SELECT * FROM profiles WHERE name = ${name}`
+	getProfile = async (name: string): Promise<ProfileRow | undefined> =>
+		this.db.get<ProfileRow>`SELECT * FROM profiles WHERE name = ${name}` ??
+		(name === 'default' ? { name, created: 0 } : undefined)
 	async saveProfile(profile: Omit<ProfileRow, 'created'>) {
 		this.db.insert('profiles', { ...profile, created: this.#now() }, 'REPLACE')
 	}
@@ -4791,7 +4801,7 @@ export class McpClient {
 // 1. Consent is for one digest of what would be started or reached.
 // 2. A tool that is new, or not as its pin, is withheld until it is granted.
 // 3. env, headers and trust are sealed with the vault; all else can be read while it is locked.
-// 4. Trust is by name and outlives its server.
+// 4. Trust is by name, in any spelling, and outlives its server.
 // Not here: connections (§bridge), who asks the person (§servers).
 
 const shellWord = (word: string) =>
@@ -4833,6 +4843,10 @@ type McpTrust = {
 	expires_at: string | null
 }
 
+/** Else tools of two would have the same names. */
+const spelling = (server: string) => server.toLowerCase().replace(/[ .@/:+()-]/g, '_')
+const isSpelled = (name: string, server: string) => spelling(name) === spelling(server)
+
 const TRUSTED: McpTrust = { trusted: true, allowed_tools: [], denied_tools: [], expires_at: null }
 
 export const grantedAs = (server: string, tool: string) => `${server}|${tool}`
@@ -4853,8 +4867,10 @@ export class McpRegistry {
 
 	list = () => this.once('servers', () => this.#db.all<ServerRow>(SERVER_ROWS))
 
+	names = () => this.list().map(({ name }) => name)
+
 	row(name: string, otherwise = '`tai mcp list` shows them') {
-		const names = this.list().map((row) => row.name)
+		const names = this.names()
 		const hint = () => didYouMean(name, names) ?? otherwise
 		return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint())
 	}
@@ -4868,14 +4884,15 @@ export class McpRegistry {
 	async get(name: string): Promise<McpEntry> {
 		const { env_json, headers_json, options, source: _, profiles: __, ...plain } = this.row(name)
 		const { uds: socket, withheld: ___, ...own } = options
-		return this.#store.secrets.within(() => ({
+		await this.#store.secrets.unlock()
+		return {
 			...plain,
 			env: this.#opened(env_json, 'mcp_servers', 'env_json', name),
 			socket,
 			headers: this.#opened(headers_json, 'mcp_servers', 'headers_json', name),
 			enabled: undefined,
 			options: own,
-		}))
+		}
 	}
 
 	async add(entry: McpEntry, source: string) {
@@ -4899,9 +4916,9 @@ export class McpRegistry {
 
 	async check(entry: McpEntry) {
 		const { name } = entry
-		const rows = this.list()
-		if (!rows.some((row) => row.name === name)) {
-			if (rows.length < MCP_MAX_SERVERS) return false
+		const names = this.names()
+		if (!names.includes(name)) {
+			if (names.length < MCP_MAX_SERVERS) return false
 			fail(`there are ${MCP_MAX_SERVERS} servers already`, '`tai mcp remove NAME` makes room')
 		}
 		if (digest(await this.get(name)) === digest({ ...entry, enabled: undefined })) return true
@@ -4929,7 +4946,7 @@ export class McpRegistry {
 		const { name: server } = entry
 		const row = { server, digest: consentDigest(entry), created: this.#now() }
 		this.#db.insert('mcp_consents', row, 'REPLACE')
-		if (!this.trusts().has(server)) this.setTrust(server)
+		if (!this.trusted(server)) this.setTrust(server)
 	}
 
 	trusts = () =>
@@ -4943,14 +4960,20 @@ export class McpRegistry {
 			)
 		})
 
-	trust = (server: string) => this.trusts().get(server) ?? TRUSTED
+	/** What is said of it, in any spelling. */
+	trusted = (server: string) => [...this.trusts()].find(([name]) => isSpelled(name, server))
+
+	trust = (server: string) => this.trusted(server)?.[1] ?? TRUSTED
 
 	async unlockTrust() {
-		if (!attempt(this.trusts)) await this.#store.secrets.within(() => {})
+		if (!attempt(this.trusts)) await this.#store.secrets.unlock()
 	}
 
-	changeTrust = (server: string, change: (old: McpTrust) => McpTrust) =>
-		this.#store.secrets.within(() => this.setTrust(server, change(this.trust(server))))
+	changeTrust = (given: string, change: (old: McpTrust) => McpTrust) =>
+		this.#store.secrets.within(() => {
+			const [server = given, old = TRUSTED] = this.trusted(given) ?? []
+			return [server, this.setTrust(server, change(old))] as const
+		})
 
 	setTrust(server: string, trust = TRUSTED) {
 		const value = this.#sealed(trust, 'mcp_trust', 'value', server)
@@ -4959,7 +4982,10 @@ export class McpRegistry {
 	}
 
 	revokeTrust = (server: string) =>
-		this.#db.tx(() => this.#forget(server, 'trust consents server_profiles'))
+		this.#db.tx(() => {
+			for (const name of [...this.trusts().keys(), ...this.names()])
+				if (isSpelled(name, server)) this.#forget(name, 'trust consents server_profiles')
+		})
 
 	#forget(server: string, tables: string) {
 		for (const table of tables.split(' '))
@@ -5291,15 +5317,16 @@ export class McpBridge {
 	/** A server, or its tool of these names. Throws DeniedError. */
 	checkTrust(server: string, ...names: string[]) {
 		const { trusted, allowed_tools, denied_tools, expires_at } = this.registry.trust(server)
-		const isLeftOut = names[0] && allowed_tools[0] && !fitsGlob(allowed_tools, ...names)
 		const isOver = expires_at && Date.parse(expires_at) <= this.#options.world.now()
-		const why =
+		const faults = denied_tools.filter((glob) => fitsGlob([glob], ...names))
+		if (allowed_tools[0] && !fitsGlob(allowed_tools, ...names)) faults.push(...names.slice(0, 1))
+		const whole =
 			(!trusted && `${server} is not trusted: the user denied it`) ||
-			(isOver && `the trust in ${server} has expired`) ||
-			((isLeftOut || fitsGlob(denied_tools, ...names)) && 'the user denied this tool')
-		const hint = `the user can change that: \`tai mcp trust allow ${server}\``
-		if (why) throw new DeniedError(why, { hint })
-		return true
+			(isOver && `the trust in ${server} has expired`)
+		if (!whole && !faults[0]) return true
+		const flags = whole ? '' : faults.map((glob) => ` --tool ${shellWord(glob)}`).join('')
+		const hint = `the user can change that: \`tai mcp trust allow ${shellWord(server)}${flags}\``
+		throw new DeniedError(whole || 'the user denied this tool', { hint })
 	}
 
 	async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
@@ -7933,15 +7960,11 @@ const withTimes = (key: string, value: unknown) =>
 const linesOf = (rows: object[], none = '') =>
 	rows.map((row) => JSON.stringify(row, withTimes)).join('\n') || none
 
-const failUnlisted = (what: string, name: string) =>
-	fail(`there is no ${what} ${visible(name)}`, `${what}_list shows them`)
-
-const sessionNamed = async (id: string, { store }: ToolContext) =>
-	(await store.findSession(id)) ?? failUnlisted('session', id)
-
-async function switchSession(context: ToolContext, to: Switched) {
-	const { id, switched } = await sessionNamed(context.session, context)
-	await context.store.setSwitched(id, { ...(to.model && switched), ...to })
+async function switchSession({ store, session }: ToolContext, to: Switched) {
+	const { id, switched } =
+		(await store.findSession(session)) ??
+		fail('no chat has begun here', 'call chat first; a stateless one takes a `profile`')
+	await store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
 function configuredProviders(config: Config) {
@@ -7968,7 +7991,7 @@ async function listedModel(asked: string, context: ToolContext, signal: AbortSig
 	const known = await listModels(context.http, choice, signal).catch(() => [])
 	// Of some the list has `models/NAME`, or NAME with a date.
 	const isKnown = known.length === 0 || known.some(({ id }) => id.includes(model))
-	return isKnown ? `${provider.name}/${model}` : failUnlisted('model', asked)
+	return isKnown ? `${provider.name}/${model}` : noSuch('model', asked, 'model_list')
 }
 
 const serversFor = (profile: string, { registry }: McpBridge) =>
@@ -8031,9 +8054,9 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			offset: arg.whole('Messages to pass over.', { minimum: 0, default: 0 }),
 			limit: limitTo(200, 50),
 		},
-		run: async ({ id, offset, limit }, context) => {
-			const session = await sessionNamed(id, context)
-			const all = await context.store.messages(session.id)
+		run: async ({ id, offset, limit }, { store }) => {
+			const session = (await store.findSession(id)) ?? noSuch('session', id, 'session_list')
+			const all = await store.messages(session.id)
 			const part = all.slice(offset, offset + limit)
 			const said = part.map(({ n, message }) => `\n\n[${n}] ${message.role}: ${wordsOf(message)}`)
 			const end = offset + said.length
@@ -8046,7 +8069,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		description: 'Profiles: model, permission mode, tools, prompt, MCP servers.',
 		run: async (_, { store, bridge, profile: current }) => {
 			const stored: Partial<ProfileRow>[] = await store.listProfiles()
-			if (!(await store.getProfile('default'))) stored.unshift({ name: 'default' })
+			if (!stored.some(({ name }) => name === 'default')) stored.unshift({ name: 'default' })
 			const rows = stored.map(({ prompt, name = '', ...row }) => {
 				const servers = serversFor(name, bridge)
 				const start = prompt && clip(prompt, RECORD_TITLE)
@@ -8062,9 +8085,8 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		annotations: SETS,
 		run: async ({ name }, context, signal) => {
 			const { store, approvals, config } = context
-			const row = await store.getProfile(name)
-			if (!row && name !== 'default') failUnlisted('profile', name)
-			const { mode = config.get('permission_mode') as Mode, model } = row ?? {}
+			const { mode = config.get('permission_mode') as Mode, model } =
+				(await store.getProfile(name)) ?? noSuch('profile', name, 'profile_list')
 			if (tighterMode(mode, approvals.mode) !== mode)
 				fail(`its mode ${mode} is wider than ${approvals.mode}`)
 			if (model) await listedModel(model, context, signal)
@@ -8088,7 +8110,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 					return isAbsent && !only ? [] : [{ provider: name, failed: messageOf(error) }]
 				}
 			})
-			if (asked.length === 0) fail(`there is no provider ${visible(`${only}`)}`)
+			if (!asked[0]) noSuch('provider', `${only}`, 'model_list')
 			return linesOf((await Promise.all(lists)).flat(), 'no provider is set up')
 		},
 	},
@@ -8118,11 +8140,15 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			value: SETTING_VALUE,
 		},
 		annotations: RISKY,
-		run: async ({ key, value }, { store }) => {
+		run: async ({ key, value }, { store, profile, select }) => {
 			const row = settingRow(key)
-			const { [key]: limit = row.standard } = Object(await store.getSettings())
-			if (row.type === 'mode' || projectRefusal(row, `${value}`, `${limit}` || undefined))
+			const isTools = key === 'tools'
+			const usual = isTools ? (await store.getProfile(profile))?.tools : row.standard || undefined
+			const { [key]: limit = usual?.toString() } = Object(await store.getSettings())
+			if (row.type === 'mode' || projectRefusal(row, `${value}`, limit))
 				fail(`a model may not set ${key} so`, `the user can: tai config set ${key} VALUE`)
+			const { unknown } = select({ names: isTools ? splitNames(`${value}`) : [], limit: 0 })
+			if (unknown[0]) noSuch('tool', unknown[0], 'select_tools')
 			await store.setSetting(key, settingText(row, value, 'config_set'))
 			return `${key} is set for the next run`
 		},
@@ -8231,6 +8257,8 @@ export async function readSource(
 		return { servers: [{ entry: { ...entry, ...named }, from }], notes: [], rejects: [] }
 	}
 	if (kind === 'name') {
+		if (/^[\w.-]+:\d+(\/|$)/.test(source))
+			failUsage(`${visible(source)} is no address`, `http:// is missing: http://${source}`)
 		const row = registry.row(source, 'nor such a file; a program: tai mcp add -- PROGRAM ARGS')
 		return one({ ...(await registry.get(source)), enabled: true }, row.source)
 	}
@@ -8522,6 +8550,16 @@ const grantNameOf = ({ name, origin }: Tool) =>
 export const annotationsOf = (row: Tool, args: JsonObject) =>
 	attempt(() => row.judge?.(args)) ?? row.annotations // arguments may be unchecked
 
+/** `full` has the defaults too. */
+const requestOf = async <T>(row: Tool, full: JsonObject, call: T) => ({
+	...call,
+	tool: row.name,
+	paths: await row.paths?.(full),
+	annotations: annotationsOf(row, full),
+	grantAs: grantNameOf(row),
+	origin: row.origin?.server,
+})
+
 const CUT = '\n\n[cut here: the text of the result tells more]'
 
 type Refusal = 'unknown' | 'invalid' | 'denied' | 'locked' | 'busy' | 'crashed' | 'interrupted'
@@ -8556,7 +8594,8 @@ export class Tools {
 		lock?: WorkspaceLock | undefined // of those that are served
 	}) {
 		const { only, rows, bridged } = options
-		const chosen = only?.map((name) => pickTool([...rows, ...bridged()], name))
+		const { config } = options.context
+		const chosen = only?.map((name) => pickTool([...rows, ...bridged()], name, config))
 		const first = chosen ?? rows.filter(({ core }) => core)
 		const own = (chosen ?? rows).filter(({ origin }) => !origin) // others come and go
 		this.#rows = new Map(own.map((row) => [row.name, row]))
@@ -8680,17 +8719,8 @@ export class Tools {
 			return refuse('invalid', name, `${name}: ${checked.problem}`, { path: checked.path })
 		this.#offered.add(name)
 		const { args } = checked
-		const call = {
-			tool: name,
-			args: raw,
-			digest: exact,
-			paths: await row.paths?.(args),
-			annotations: annotationsOf(row, args),
-			session,
-			grantAs: grantNameOf(row),
-			origin: origin?.server,
-			preview: () => row.preview?.(args, this.context, signal),
-		}
+		const asked = await requestOf(row, args, { args: raw, digest: exact, session })
+		const call = { ...asked, preview: () => row.preview?.(args, this.context, signal) }
 		const decision = await approvals.decide(call, signal)
 		const { denial, say = denial?.message, reason, mode } = decision
 		if (say && reason !== 'jit_user_denied') this.#options.say(say)
@@ -8765,11 +8795,13 @@ export class Tools {
 	}
 }
 
-function pickTool(rows: Tool[], name: string) {
-	return (
-		rows.find((row) => row.name === name) ??
-		failUsage(`there is no tool named ${visible(name)}`, '`tai tools list` shows them all')
-	)
+/** With `config`, a setting may name it. */
+function pickTool<T extends { name: string }>(rows: readonly T[], name: string, config?: Config) {
+	const { value, source } = config?.explain('tools') ?? {}
+	const from = value === undefined ? '' : ` (${source}: tools)`
+	const unset = source === STORED ? '`tai config unset tools` takes it back, ' : ''
+	const found = rows.find((row) => row.name === name)
+	return found ?? noSuch('tool named', name + from, `${unset}\`tai tools list\``, failUsage)
 }
 
 const present = (pairs: Pair[]) =>
@@ -8811,8 +8843,7 @@ function crash(name: string, error: unknown, signal: AbortSignal): Outcome {
 	if (signal.aborted) return refuse('interrupted', name, 'interrupted: it has no result')
 	if (!(error instanceof TaiError))
 		return refuse('crashed', name, `${name} failed inside tai: ${messageOf(error)}`)
-	const text = joinParts([error.message, error.hint])
-	return { kind: 'done', output: { text, isError: true } }
+	return { kind: 'done', output: { text: joinParts([error.message, error.hint]), isError: true } }
 }
 
 function factsOf(outcome: Outcome) {
@@ -9795,6 +9826,8 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 	const verb = command.verbs.find(isVerb) ?? failUsage(`tai ${word} ${fault}: ${names}`, AS_PROMPT)
 	const rest = words.slice(1 + piecesOf(verb.name).length)
 	checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
+	const empty = verb.flags.find((it) => !FLAGS.includes(it) && given.all(it.name).includes(''))
+	if (empty) failUsage(`--${empty.name} is given, but empty`, hint)
 	checkWords(rest, verb.args, usageOf(command, verb), hint)
 	return { given, command, words: rest, verb }
 }
@@ -9812,7 +9845,7 @@ function checkWords(words: string[], args: string, usage: string, hint: string) 
 	const wanted = piecesOf(args)
 	const least = wanted.filter((word) => !word.startsWith('[')).length
 	const most = args.includes('...') ? Infinity : wanted.length
-	if (words.length < least) failUsage(`something is missing: ${usage}`, hint)
+	if (words.length < least || words[0] === '') failUsage(`something is missing: ${usage}`, hint)
 	if (words.length > most) failUsage(`something is too much: ${usage}`, hint)
 }
 
@@ -9925,18 +9958,14 @@ function tableOf(value: object, items?: object[], names = Object.keys(items?.[0]
 	return columns(rows) || `no ${Object.keys(value).at(-1)}`
 }
 
-const failUnnamed = (what: string, name: string) =>
-	failUsage(`there is no ${what} ${visible(name)}`, `\`tai ${what} list\` shows them`)
-
-async function profileOf(store: Store, name = 'default'): Promise<ProfileRow> {
-	const usual = name === 'default' ? { name, created: 0 } : undefined
-	return (await store.getProfile(name)) ?? usual ?? failUnnamed('profile', name)
-}
+const profileOf = async (store: Store, name = '') =>
+	(await store.getProfile(name)) ?? noSuch('profile', name, '', failUsage)
 
 /** What one run has opened. */
 export class App extends copying<AppOptions>() {
 	redactor = new Redactor()
 	approved = new Set<string>() // digests of calls, for one run each
+	isTurn = true // or a verb
 	#owned = new AsyncDisposableStack()
 	own = <T>(part: T, end: (part: T) => Promise<void> | void) => this.#owned.adopt(part, end)
 	processes = this.own(new Processes(this.world, this.redactor), (it) => it.stopAll())
@@ -9963,7 +9992,9 @@ export class App extends copying<AppOptions>() {
 			if (Object(error).kind !== 'readonly') throw error
 			this.notice(`${messageOf(error)}: this session is not saved`)
 			const { world, redactor } = this
-			return this.own(await Store.memory(world, { redactor }), closePart)
+			const store = await Store.memory(world, { redactor })
+			if (!this.isTurn) store.db.exec('PRAGMA query_only = 1') // no verb seems to change it
+			return this.own(store, closePart)
 		}
 	})
 
@@ -9971,7 +10002,7 @@ export class App extends copying<AppOptions>() {
 	async forTurn() {
 		const store = await this.#storeOrMemory()
 		if (store.secrets.seal.locked && (await store.secrets.list()).length > 0)
-			await store.secrets.within(() => {})
+			await store.secrets.unlock()
 		const config = await this.config()
 		return { store, config, usual: await profileOf(store, config.get('profile')) }
 	}
@@ -10034,11 +10065,13 @@ function flagSettings(given: Given) {
 	const auto = given.has('auto') ? 'allow' : undefined
 	const mode = given.has('yolo') ? 'danger-full-access' : auto
 	const texts = SETTINGS.map(({ key, type }) => {
-		const all = given.all(key.replaceAll('_', '-'))
-		return [key, (type.startsWith('list') && all.join()) || all.at(-1)]
+		const all = given.all(dashed(key))
+		const text = (type.startsWith('list') && all.join()) || all.at(-1)
+		return [key, text && parseSetting(key, text, `flag --${dashed(key)}`)]
 	})
 	const flags = Object.fromEntries(texts)
-	return { ...flags, permission_mode: flags['permission_mode'] ?? mode }
+	flags['permission_mode'] ??= mode
+	return flags
 }
 
 //#endregion §app
@@ -10214,26 +10247,36 @@ export async function openConversation(app: App, title: string, from: boolean | 
 		return from === true && isFlag ? undefined : earlier?.switched?.[key] // a later word wins
 	}
 	const profile = await profileOf(store, switched('profile') ?? usual.name)
-	const choice = await chosenModel(app, profile, switched('model'))
-	const model = modelName(choice)
-	if (/first model of its list/.test(choice.why) || app.given.has('verbose'))
-		app.notice(`using ${model}: ${choice.why}`)
-	const begun = { title, profile: profile.name, model, workspace: app.root }
-	const session = earlier?.id ?? (await store.createSession(begun))
 	const mode = tighterMode(modeOf(config, usual), modeOf(config, profile)) // a switch allows no more
-	const seat = { session, workspace, mode, only: toolNames(config, profile), profile: profile.name }
-	const tools = app.given.has('no-tools') ? undefined : await openTools(app, seat)
-	return converse(app, { session, profile, choice, tools, schema })
+	const seat = { workspace, mode, only: toolNames(config, profile), profile: profile.name }
+	const open = (session: string) => openTools(app, { session, ...seat })
+	const tools = app.given.has('no-tools') ? undefined : open
+	const who = { session: earlier?.id, profile, model: switched('model') }
+	const talk = await converse(app, { ...who, title, tools, schema })
+	if (/first model of its list/.test(talk.why) || app.given.has('verbose'))
+		app.notice(`using ${talk.model}: ${talk.why}`)
+	return talk
 }
 
-type Talk = { session: string; choice: ModelChoice } & Loose<AgentOptions & { profile: ProfileRow }>
+type Talk = Loose<
+	Omit<AgentOptions, 'tools'> &
+		Record<'id' | 'title' | 'model' | 'workspace', string> & {
+			profile: ProfileRow
+			tools: (session: string) => Tools | Promise<Tools>
+		}
+>
 
-/** With the session's messages in the vault or `store`. */
-export async function converse(app: App, { profile, choice, ...talk }: Talk) {
+/** In `session`, or in a new one, of the vault or `store`; `model` goes before the profile's. */
+export async function converse(app: App, talk: Talk) {
 	const { store: vault, config } = await app.forTurn()
-	const { session, tools, schema, store = vault } = talk
-	const { maxSteps = config.number('max_steps'), maxCost = config.number('max_cost') } = talk
 	const { redactor, root, world } = app
+	const { profile, schema, store = vault, id, title = '', workspace = root } = talk
+	const { maxSteps = config.number('max_steps'), maxCost = config.number('max_cost') } = talk
+	const choice = await chosenModel(app, profile, talk.model)
+	const model = modelName(choice)
+	const begun = { id, title, profile: profile?.name ?? '', model, workspace }
+	const session = talk.session ?? (await store.createSession(begun))
+	const tools = await talk.tools?.(session)
 	const own = preferred(config, 'system', profile?.prompt)
 	const system = () => {
 		const added = own && redactor.known(own)
@@ -10242,7 +10285,7 @@ export async function converse(app: App, { profile, choice, ...talk }: Talk) {
 	const chat = chatClient(app, config, choice)
 	const options = { chat, tools, store, session, system, schema, maxSteps, maxCost, now: world.now }
 	const agent = new Agent(options, await resumed(store, session))
-	return { agent, session, tools, model: modelName(choice), store }
+	return { agent, session, tools, model, store, why: choice.why }
 }
 
 function preferred(config: Config, key: SettingKey, own: string | undefined) {
@@ -10274,7 +10317,7 @@ async function resumed(store: Store, session: string) {
 
 async function earlierSession({ given, root, notice }: App, store: Store) {
 	const id = given.text('resume')
-	if (id !== undefined) return (await store.findSession(id)) ?? failUnnamed('session', id)
+	if (id !== undefined) return (await store.findSession(id)) ?? noSuch('session', id, '', failUsage)
 	if (!given.has('continue')) return undefined
 	const row = await store.latestSession(root)
 	if (!row) notice('no session to go on with here; a new one begins')
@@ -10317,21 +10360,19 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
 	using clock = answerClock(AGENT_RUN_TIMEOUT, signal)
 	const { store, config } = await app.forTurn()
 	const profile = await profileOf(store, name ?? own)
-	const choice = await chosenModel(app, profile)
-	const tools = parent.narrowed(name ? profile : { name: profile.name }, names)
-	const about = { profile: profile.name, model: modelName(choice), workspace: '' }
-	const session = await store.createSession({ title: titleOf([textPart(task)]), ...about })
+	const narrowed = parent.narrowed(name ? profile : { name: profile.name }, names)
 	const maxSteps = Math.min(steps, config.number('max_steps'))
 	const maxCost = Math.min(parent.budget, config.number('max_cost'))
-	const talk = await converse(app, { session, profile, choice, tools, maxSteps, maxCost })
-	const said = await playApart(app, talk, task, clock.signal)
-	return { ...said, text: `${said.text}\n\n[sub-agent, session ${session}]` }
+	const seat = { profile, workspace: '', tools: () => narrowed, maxSteps, maxCost }
+	const said = await playApart(app, seat, task, clock.signal)
+	return { ...said, text: `${said.text}\n\n[sub-agent, session ${said.structured.session}]` }
 }
 
 /** Unwatched; without an answer, what there was of it. */
-async function playApart(app: App, talk: Conversation, task: string, signal: AbortSignal) {
+async function playApart(app: App, seat: Talk, task: string, signal: AbortSignal) {
 	const { redactor } = app
 	const parts = [textPart(redactor.known(task))]
+	const talk = await converse(app, { title: titleOf(parts), ...seat })
 	let said = ''
 	const result = await resultOf(talk.agent.runTurn(parts, signal), (event) => {
 		if (event.kind === 'text') said += event.text
@@ -10489,13 +10530,10 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 
 async function askApart(app: App, task: string, signal: AbortSignal) {
 	const { world, redactor } = app
-	const choice = await chosenModel(app)
 	const store = app.own(await Store.memory(world, { redactor }), closePart)
-	const session = await store.createSession({ title: '', profile: '', model: '', workspace: '' })
-	const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
-	const { agent } = await converse(app, { store, session, choice, ...limits })
-	const parts = [textPart(redactor.known(task))]
-	const { answer, error } = await resultOf(agent.runTurn(parts, signal))
+	const { agent } = await converse(app, { store, schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES })
+	const turn = agent.runTurn([textPart(redactor.known(task))], signal)
+	const { answer, error } = await resultOf(turn)
 	if (error) throw error
 	return answer
 }
@@ -10750,10 +10788,9 @@ async function servePartsOf(app: App, options: ServeOptions) {
 	const { redactor, world } = app
 	if (key) redactor.add('mcp-key', key)
 	await app.store() // calls that cannot be audited are not served
-	const { store, config } = await app.forTurn()
+	const { store, config, usual: profile } = await app.forTurn()
 	const { db } = store
 	const { workspace } = app
-	const profile = await profileOf(store, config.get('profile'))
 	const { value, source } = config.explain('permission_mode')
 	const { scryptSync, timingSafeEqual } = builtin('node:crypto')
 	const asked = source === 'default' ? usual : (value as Mode)
@@ -10827,19 +10864,16 @@ function chatTool(parts: ServeParts) {
 					using clock = answerClock(MCP_CHAT_TIMEOUT, signal)
 					signal.throwIfAborted()
 					const row = await store.findSession(session)
-					if (args.session !== undefined && row?.id !== session) failUnlisted('session', session)
+					if (args.session !== undefined && row?.id !== session)
+						noSuch('session', session, 'session_list')
 					const { switched = {}, profile: name = args.profile ?? config.get('profile') } = row ?? {}
 					const profile = await profileOf(store, name)
-					const choice = await chosenModel(app, profile, switched.model)
-					const about = { profile: profile.name, model: modelName(choice), workspace: app.root }
-					const title = titleOf([textPart(message)])
-					if (!row) await store.createSession({ id: session, title, ...about })
 					const seat = session + canonicalJson(switched)
 					if (talks.size >= MCP_QUEUE_MAX && !talks.has(seat)) talks.clear()
 					const open = () => openServed(parts, { session, processes }, profile)
-					const tools = await talks.getOrInsertComputed(seat, open)
-					const talk = await converse(app, { session, profile, choice, tools, maxSteps })
-					return await playApart(app, talk, message, clock.signal)
+					const tools = () => talks.getOrInsertComputed(seat, open)
+					const whose = { session: row?.id, id: session, profile, model: switched.model }
+					return await playApart(app, { ...whose, tools, maxSteps }, message, clock.signal)
 				})
 				return turn.finally(() => lane.length === 0 && turns.delete(session))
 			},
@@ -10932,10 +10966,10 @@ export class McpServeContext extends copying<ServeParts>() {
 	private constructor(parts: ServeParts) {
 		super(parts)
 		const all = this.#rows()
-		const rows = this.only?.map((name) => pickTool(all, name)) ?? all
+		const rows = this.only?.map((name) => pickTool(all, name, this.config)) ?? all
 		this.toolCount = rows.length
-		const tools = rows.map(({ name, description, parameters, annotations }) => {
-			return { name, description, inputSchema: parameters, annotations }
+		const tools = rows.map(({ name, description, parameters: inputSchema, annotations }) => {
+			return { name, description, inputSchema, annotations }
 		})
 		this.list = JSON.stringify({ tools })
 	}
@@ -11006,16 +11040,13 @@ export class McpServeContext extends copying<ServeParts>() {
 		}
 	}
 
-	listResources = ({ params, stop }: RpcCall) =>
-		listResources(this.shelf, params['cursor'] ?? '', stop.signal)
-
 	async readResource({ params: { uri }, session }: RpcCall) {
 		if (typeof uri !== 'string') failRpc('params', 'params.uri is no text')
 		const facts = { uri: clip(uri, RECORD_PREVIEW), outcome: 'refused' }
 		try {
-			const contents = [await readResource(this.shelf, uri)]
+			const content = await readResource(this.shelf, uri)
 			facts.outcome = 'ok'
-			return { contents }
+			return { contents: [content] }
 		} catch (error) {
 			if (!(error instanceof TaiError)) throw error
 			return failRpc('params', this.redactor.redact(error.message), { data: { uri } })
@@ -11148,8 +11179,7 @@ export type RpcCall = RpcSeat & { id: RpcId; params: JsonObject }
 const CAPABILITIES = { tools: {}, resources: {} }
 
 function greeting({ protocolVersion: asked }: JsonObject, usual = MCP_PROTOCOL_VERSION) {
-	const known = MCP_VERSIONS.find((it) => it === (asked ?? usual))
-	const protocolVersion = known ?? MCP_PROTOCOL_VERSION
+	const protocolVersion = MCP_VERSIONS.find((it) => it === (asked ?? usual)) ?? MCP_PROTOCOL_VERSION
 	return { protocolVersion, capabilities: CAPABILITIES, serverInfo: SELF }
 }
 
@@ -11167,24 +11197,26 @@ export const RPC_METHODS = new Map<string, RpcMethod>([
 		answer: () => ({ supportedVersions: [MODERN], capabilities: CAPABILITIES }) }],
 	['tools/list', { ttl: MCP_LIST_TTL, answer: ({ reach }) => reach(({ list }) => list) }],
 	['tools/call', { answer: ({ reach }, call) => reach((it) => it.callTool(call)) }],
-	['resources/list', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.listResources(call)) }],
+	['resources/list', { ttl: 0, answer: ({ reach }, { params, stop }) =>
+		reach((it) => listResources(it.shelf, params['cursor'] ?? '', stop.signal)) }],
 	['resources/templates/list', { ttl: MCP_LIST_TTL, answer: () => ({ resourceTemplates: TEMPLATES }) }],
 	['resources/read', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.readResource(call)) }],
 ])
 
-export const RPC_NOTIFICATIONS = new Map<
-	string,
-	(from: McpSession | undefined, params: JsonObject) => void
->([
+type RpcNotice = (from: McpSession | undefined, params: JsonObject) => void
+
+// biome-ignore format: a table
+export const RPC_NOTIFICATIONS = new Map<string, RpcNotice>([
 	['notifications/initialized', () => {}],
-	[
-		'notifications/cancelled',
-		(from, { requestId }) => from?.interrupt(({ id }) => id === requestId),
-	],
+	['notifications/cancelled', (from, { requestId }) => from?.interrupt(({ id }) => id === requestId)],
 ])
 
-export const rpcErrorOf = (error: unknown, redactor: Redactor) =>
-	error instanceof RpcError ? error : new RpcError('internal', redactor.redact(messageOf(error)))
+/** With its hint. */
+export function rpcErrorOf(error: unknown, redactor: Redactor) {
+	if (error instanceof RpcError) return error
+	const text = joinParts([messageOf(error), Object(error).hint], '; ')
+	return new RpcError('internal', redactor.redact(text))
+}
 
 function readMessage(bytes: Buffer) {
 	if (bytes.length > MCP_HTTP_MAX_BODY) failRpc('request', LARGE)
@@ -11614,9 +11646,12 @@ const PIPE_WAITING_MAX = 2 * MCP_QUEUE_MAX // messages; then no more are read
 
 /** What needs a person is denied: a host's screen is not ours. */
 async function mcpServePipe(app: App) {
-	const { signal, out, redactor, root, world } = app
+	const { signal, out, redactor } = app
 	const { stdin } = process
-	await Config.load(world, { flags: flagSettings(app.given), stored: {}, root }) // a bad flag is told now
+	const { tools, profile } = flagSettings(app.given) // what is wrong in a flag is told now
+	const rows = OWN_NAMES.map((name) => ({ name }))
+	for (const name of splitNames(tools)) pickTool(rows, name)
+	if (profile) await app.forTurn()
 	app.notice(`serving ${app.workspace.root} over MCP on stdin and stdout`)
 	const own = ownSessions(app)
 	let context: Promise<McpServeContext> | undefined
@@ -11818,9 +11853,6 @@ const CHECK_FLAGS = 'mode session'
 const DENY_FLAGS = `path command expires ${CHECK_FLAGS}`
 const AUDIT_FLAGS = 'kind tool since limit'
 
-const failUnknown = (command: string, name: string) =>
-	fail(`there is no ${visible(name)}`, `\`tai ${command} list\` shows what there is`)
-
 /** `shown`: the key in --json, and what a screen shows of each. */
 function listVerb(
 	shown: string,
@@ -11840,8 +11872,8 @@ function rowVerb<T extends object>(
 	work: (store: Store, name: string) => Promise<T | boolean | undefined>,
 	shown?: (item: T) => string,
 ): Run {
-	return async (app, name = '') => {
-		const item = (await work(await app.store(), name)) || failUnknown(command, name)
+	return async (app, name) => {
+		const item = (await work(await app.store(), name)) || noSuch(command, name)
 		if (item === true) app.print({ deleted: name })
 		else app.print(item, shown?.(item))
 	}
@@ -11904,10 +11936,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['show NAME', 'one profile', rowVerb('profile', (it, name) => it.getProfile(name))],
 		['create NAME', 'make a profile', profileVerb(true), PROFILE_FLAGS],
 		['edit NAME', 'change what the flags name', profileVerb(false), PROFILE_FLAGS],
-		['use NAME', 'use it from now on', async (app, name = '') => {
-			const known = name === 'default' || (await (await app.store()).getProfile(name))
-			return known ? changeSetting(app, 'profile', name) : failUnknown('profile', name)
-		}],
+		['use NAME', 'use it from now on', (app, name) => changeSetting(app, 'profile', name)],
 		['delete NAME', 'delete it', rowVerb('profile', (it, name) => it.deleteProfile(name))],
 	],
 	model: ['which model answers',
@@ -11928,7 +11957,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 				{ ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
 			app.print({ settings }, settings, ['key', 'value', 'source', 'hides'])
 		}],
-		['get KEY', 'one value', async (app, key = '') => {
+		['get KEY', 'one value', async (app, key) => {
 			const setting = (await app.config()).explain(key)
 			app.print(setting, setting.value ?? '')
 		}],
@@ -11941,7 +11970,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 	tools: ['what a model can use',
 		['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) => (
 			{ name, core, tier: annotations.securityTier, description })))],
-		['show NAME', 'one, with its schema', async (app, name = '') => {
+		['show NAME', 'one, with its schema', async (app, name) => {
 			const tool = await knownTool(app, name)
 			app.print(tool, JSON.stringify(tool, null, 2))
 		}],
@@ -11969,7 +11998,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 			toolFacts(...(await seatOf(app)), query))],
 		['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
 		['disable SERVER', 'take that back', enableVerb(false)],
-		['remove SERVER', 'delete it', async (app, server = '') => {
+		['remove SERVER', 'delete it', async (app, server) => {
 			await (await app.bridge()).remove(server)
 			app.print({ removed: server })
 		}],
@@ -11978,11 +12007,15 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['consent [SERVER]', 'what nobody agreed to yet', mcpConsent, 'yes'],
 		['trust list', 'whom the user trusts', async (app) => printTrust(app, (await app.bridge()).registry.trusts())],
 		['trust inspect SERVER', 'what is said of one', trustedVerb(false)],
-		['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => ({
-			...TRUSTED,
-			allowed_tools: [...new Set(allowed_tools).union(tools)],
-			denied_tools: [...new Set(denied_tools).difference(tools)],
-		})), 'tool ttl'],
+		['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => {
+			const denied = new Set(denied_tools)
+			const all = !allowed_tools[0] && tools.isSubsetOf(denied) // it takes back no more than was said
+			return {
+				...TRUSTED,
+				allowed_tools: all ? [] : [...new Set(allowed_tools).union(tools)],
+				denied_tools: [...denied.difference(tools)],
+			}
+		}), 'tool ttl'],
 		// They stay in the list of those that are allowed: an empty one allows all.
 		['trust deny SERVER', 'deny it, or tools of it, whatever the mode', trustVerb((old, tools) => ({
 			...old,
@@ -12068,17 +12101,16 @@ async function newPassphrase(app: App) {
 }
 
 function profileVerb(isNew: boolean): Run {
-	return async (app, name = '') => {
-		const { given } = app
+	return async (app, name) => {
+		const set = flagSettings(app.given)
 		const store = await app.store()
 		const found = await store.getProfile(name)
-		if (isNew && found) fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
-		const old: Partial<ProfileRow> = found ?? (isNew ? {} : failUnknown('profile', name))
-		const tools = given.has('tools') ? splitNames(given.text('tools')) : old.tools
+		if (isNew && found?.created)
+			fail(`the profile ${visible(name)} exists`, 'change it with `edit`')
+		const old: Partial<ProfileRow> = found ?? (isNew ? {} : noSuch('profile', name))
+		const tools = set.tools === undefined ? old.tools : splitNames(set.tools)
 		for (const each of tools ?? []) pickTool(TOOLS, each)
-		const prompt = given.text('system') ?? old.prompt
-		const model = given.text('model') ?? old.model
-		const mode = givenMode(app, 'permission-mode') ?? old.mode
+		const { system: prompt = old.prompt, model = old.model, permission_mode: mode = old.mode } = set
 		await store.saveProfile({ name, prompt, model, tools, mode })
 		app.print({ saved: name })
 	}
@@ -12086,7 +12118,14 @@ function profileVerb(isNew: boolean): Run {
 
 async function changeSetting(app: App, key = '', value?: string) {
 	const checked = value === undefined ? undefined : parseSetting(key, value)
-	await (await app.store()).setSetting(key, checked)
+	if (key === 'tools' && value) {
+		const rows = (await app.bridge()).catalog('').map((row) => ({ name: row.exposed }))
+		for (const each of splitNames(value)) pickTool([...TOOLS, ...rows], each)
+	}
+	const store = await app.store()
+	if (key === 'profile' && value && !(await store.getProfile(value))) noSuch(key, value)
+	await store.setSetting(key, checked)
+	if (!findSetting(key)) return app.print({ key }, `${key} is not set`) // perhaps of another tai
 	const setting = (await app.config()).explain(key)
 	app.print(setting, `${key} = ${setting.value ?? ''} (${setting.source})`)
 }
@@ -12099,7 +12138,7 @@ const argsIn = (text: string) =>
 	parseObject(text) ?? failUsage('ARGS is no JSON object', 'such as \'{"path":"a.txt"}\'')
 
 function grantVerb(usual: 'always' | 'deny'): Run {
-	return async (app, name = '', exact) => {
+	return async (app, name, exact) => {
 		const { given, world } = app
 		const tool = grantNameOf(await knownTool(app, name))
 		const isDigest = exact === undefined || /^[0-9a-f]{64}$/.test(exact)
@@ -12113,33 +12152,23 @@ function grantVerb(usual: 'always' | 'deny'): Run {
 		const end = scope === 'session' ? world.now() + GRANT_SESSION_TTL : undefined
 		const expires = givenTime(app, 'expires') ?? end
 		const [paths, commands] = [given.all('path'), given.all('command')]
-		const bounds = { paths, commands, mode: givenMode(app, 'mode'), session, expires }
+		const bounds = { paths, commands, mode: givenMode(app), session, expires }
 		const store = await app.store()
 		const grant = await store.addGrant({ tool, scope, digest: digested, ...bounds })
-		const facts = { id: grant.id, tool, digest: digested ?? null, scope, paths, commands }
-		await store.audit('grant', facts)
+		await store.audit('grant', Object(grant))
 		app.print(grant)
 	}
 }
 
 async function approvalCheck(app: App, name = '', text = '{}') {
-	const { world, prompter, root, approved } = app
 	const row = await knownTool(app, name)
 	const args = argsIn(text)
-	const { store, config, usual } = await app.forTurn()
-	const mode = givenMode(app, 'mode') ?? modeOf(config, usual)
-	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
+	const { config, usual } = await app.forTurn()
+	const mode = givenMode(app) ?? modeOf(config, usual)
+	const session = app.given.text('session') ?? ''
+	const { approvals } = (await seatedTools(app, mode, session)).context
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
-	const exact = callDigest(name, args)
-	const call = {
-		tool: name,
-		args,
-		digest: exact,
-		paths: await row.paths?.(full),
-		annotations: annotationsOf(row, full),
-		session: app.given.text('session') ?? '',
-		grantAs: grantNameOf(row),
-	}
+	const call = await requestOf(row, full, { args, digest: callDigest(name, args), session })
 	const { verdict, reason, grant = null } = await approvals.check(call)
 	const all = await approvals.grants(call)
 	const decision = verdict === 'say' ? 'run' : verdict
@@ -12147,7 +12176,7 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const order = POLICY_ORDER.split('; ')
 	const lines = all.map(({ grant: it, other }) => misfitLine(it, other))
 	const shown = [`${decision}: ${reason} (mode ${mode})`, ...lines].join('\n')
-	app.print({ decision, reason, mode, digest: exact, order, grants, grant }, shown)
+	app.print({ decision, reason, mode, digest: call.digest, order, grants, grant }, shown)
 }
 
 async function approvalExplain(app: App, asked = '') {
@@ -12155,7 +12184,7 @@ async function approvalExplain(app: App, asked = '') {
 	const entries = await (await app.store()).listAudit(filter)
 	const { ts, session, data } =
 		entries.find((row) => row.data['args'] && `${row.data['digest']}`.startsWith(asked)) ??
-		failUnknown('audit', `denied call ${asked}`)
+		noSuch('denied call', asked, '`tai audit list`')
 	const { rule, hint } = denialOf(Object(data))
 	const { tool, digest: exact, reason } = Object(data)
 	const single = `tai approval grant ${tool} ${exact} --once`
@@ -12163,9 +12192,9 @@ async function approvalExplain(app: App, asked = '') {
 	app.print({ ts, session, ...data, rule, allows })
 }
 
-function givenMode({ given }: App, flag: string) {
-	const mode = given.text(flag)
-	return mode ? (parseSetting('permission_mode', mode) as Mode) : undefined
+function givenMode({ given }: App) {
+	const mode = given.text('mode')
+	return mode ? (parseSetting('permission_mode', mode, '--mode') as Mode) : undefined
 }
 
 const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: A_DAY }
@@ -12176,8 +12205,9 @@ function givenTime({ given, world }: App, flag: string, sign = 1) {
 	const [, number, unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(time) ?? []
 	const long = sign * Number(number) * (TIME_UNITS[unit] ?? NaN)
 	const at = /^\d{4}-/.test(time) ? Date.parse(time) : world.now() + long
-	if (!Number.isNaN(at)) return at
-	failUsage(`${visible(time)} is no time`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
+	if (at > (sign > 0 ? world.now() : -Infinity)) return at
+	const why = Number.isNaN(at) ? 'no time' : 'over'
+	failUsage(`--${flag} ${visible(time)} is ${why}`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
 }
 
 async function auditEntries(app: App, limit: number) {
@@ -12186,7 +12216,12 @@ async function auditEntries(app: App, limit: number) {
 }
 
 async function seatOf(app: App) {
-	return [await app.bridge(), (await app.config()).get('profile') ?? 'default'] as const
+	return [await app.bridge(), (await app.config()).get('profile') ?? ''] as const
+}
+
+async function seatedTools(app: App, mode: Mode, session = '') {
+	const [, profile] = await seatOf(app)
+	return openTools(app, { session, workspace: app.workspace, mode, profile })
 }
 
 const agreement = ({ given, notice: show, prompter, signal }: App) => ({
@@ -12252,7 +12287,7 @@ async function mcpImport(app: App, ...names: string[]) {
 }
 
 function enableVerb(enabled: boolean): Run {
-	return async (app, server = '') => {
+	return async (app, server) => {
 		const [bridge, profile] = await seatOf(app)
 		const said = await switchServer(bridge, server, profile, enabled ? agreement(app) : undefined)
 		app.print({ server, profile, enabled }, said)
@@ -12263,11 +12298,9 @@ function enableVerb(enabled: boolean): Run {
 async function mcpCall(app: App, server = '', name = '', text = '{}') {
 	const [bridge, profile] = await seatOf(app)
 	checkCallable(bridge, profile, server, name)
-	const args = argsIn(text)
-	const { workspace, signal } = app
-	const seat = { session: '', workspace, mode: 'danger-full-access', profile } as const
-	const tools = await openTools(app, seat)
-	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, signal)
+	const asked = { server, tool: name, args: argsIn(text) }
+	const tools = await seatedTools(app, 'danger-full-access')
+	const ran = await tools.dispatch('mcp_call', asked, app.signal)
 	if (ran.kind === 'refused') fail(ran.text)
 	const { text: said, isError = false, structured } = ran.output
 	const { code = '' } = Object(structured)
@@ -12304,7 +12337,7 @@ async function mcpConsent(app: App, server?: string) {
 	const { registry } = bridge
 	const agreed = app.given.has('yes') || app.prompter.available
 	const waiting = []
-	for (const { name } of server ? [registry.row(server)] : registry.list()) {
+	for (const name of server ? [registry.row(server).name] : registry.names()) {
 		const entry = await registry.get(name)
 		if (registry.hasConsent(entry)) continue
 		waiting.push({ server: name, plan: (await bridge.plan(entry)).join('\n') })
@@ -12314,35 +12347,38 @@ async function mcpConsent(app: App, server?: string) {
 	app.print({ waiting, agreed }, plans || 'nothing waits for consent')
 }
 
-function printTrust(app: App, trusts: Iterable<[string, McpTrust]>) {
+function printTrust(app: App, trusts: Iterable<readonly [string, McpTrust]>) {
 	const rows = [...trusts].map(([server, trust]) => ({ server, ...trust }))
 	app.print({ ok: true, policy: { servers: Object.fromEntries(trusts) } }, rows)
 }
 
 function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run {
-	return async (app, server = '') => {
+	return async (app, given) => {
 		const { registry, audit } = await app.bridge()
 		const [tools, ttl] = [new Set(app.given.all('tool')), givenTime(app, 'ttl')]
 		const end = ttl && { expires_at: new Date(ttl).toISOString() }
-		const trust = await registry.changeTrust(server, (old) => ({ ...change(old, tools), ...end }))
+		const next = (old: McpTrust) => ({ ...change(old, tools), ...end })
+		const changed = await registry.changeTrust(serverName(given), next)
+		const [server, trust] = changed
 		await audit('mcp_server_trust_changed', { server, ...trust })
-		if (!registry.list().some(({ name }) => name === server))
+		if (!registry.names().some((name) => isSpelled(name, server)))
 			app.notice(`there is no server ${server} yet; this counts once there is one`)
-		printTrust(app, [[server, trust]])
+		printTrust(app, [changed])
 	}
 }
 
 function trustedVerb(revokes: boolean): Run {
-	return async (app, server = '') => {
+	return async (app, given) => {
 		const { registry, audit } = await app.bridge()
-		const trust = registry.trusts().get(server)
-		if (!trust) {
-			const error = `${visible(server)} is neither trusted nor denied`
+		const found = registry.trusted(given)
+		if (!found) {
+			const error = `${visible(given)} is neither trusted nor denied`
 			if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
 			app.print({ ok: false, error })
 			return true
 		}
-		if (!revokes) return printTrust(app, [[server, trust]])
+		const [server, trust] = found
+		if (!revokes) return printTrust(app, [found])
 		registry.revokeTrust(server)
 		const [allowed_tools, denied_tools] = [trust.allowed_tools.length, trust.denied_tools.length]
 		await audit('mcp_server_trust_revoked', { server, allowed_tools, denied_tools })
@@ -12356,7 +12392,7 @@ async function printLineEnds({ out, world }: App) {
 
 async function printHelp({ out }: App, name?: string) {
 	const command = COMMANDS.find((row) => row.name === name)
-	if (name && !command) failUsage(`there is no command ${visible(name)}`, '`tai help` lists them')
+	if (name && !command) noSuch('command', name, '`tai help`', failUsage)
 	out.write(helpText(COMMANDS, command))
 }
 
@@ -12387,6 +12423,7 @@ export async function main(argv: string[], outside: Outside) {
 	try {
 		const line = parseLine(argv, COMMANDS)
 		app.given = line.given
+		app.isTurn = !line.verb
 		// A served host's screen is not ours.
 		if (line.verb?.run === mcpServePipe || app.given.has('serve-mcp')) app.prompter = denyPrompter
 		app.resolve = resolveGithub.bind(null, app)

@@ -2,7 +2,7 @@ import t from 'tap'
 import { writeFileSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { App, Given, interruptsOf, UsageError, type AppOptions } from '../tai.ts'
-import { outsideOf } from './fakes/outside.ts'
+import { outsideOf, runMain } from './fakes/outside.ts'
 import { folder } from './fakes/tai.ts'
 
 const given = (...names: string[]) => new Given(new Map(names.map((name) => [name, ['true']])))
@@ -91,3 +91,26 @@ t.test('--root is the workspace', async (t) => {
   const { app, world } = open({ given: new Given(new Map([['root', ['sub']]])) })
   t.equal(app.root, join(world.cwd, 'sub'))
 })
+
+t.test(
+  'without a vault that can be written, a verb that would change it fails; one that looks works',
+  { skip: process.platform !== 'linux' && 'it has no folder that nobody can write' },
+  async (t) => {
+    const run = (...words: string[]) => runMain(words, { home: '/sys', cwd: folder() })
+    for (const line of [
+      'mcp trust deny evil',
+      'mcp trust allow evil',
+      'mcp add --yes -- node x',
+      'approval deny shell_exec',
+      'config set max_steps 3',
+      'config unset max_steps',
+      'profile create x',
+      'seal on',
+    ]) {
+      const ended = await run(...line.split(' '))
+      t.match(ended, { code: 1, out: '', err: /vault.db cannot be written\n.*TAI_HOME/ }, line)
+    }
+    for (const line of ['config list', 'mcp list', 'mcp trust list', 'approval check read_file'])
+      t.match(await run(...line.split(' ')), { code: 0, err: /cannot be written/ }, line)
+  },
+)

@@ -714,6 +714,38 @@ t.test('a model that may do all cannot lift a denial by adding the server anew',
   t.match(await w.call('mcp_add', { source }), { isError: true, text: /s is not trusted/ })
 })
 
+t.test('a denial holds for every spelling of the name', async (t) => {
+  const w = await worldWith(t, { 'my.server': { tools: [toolNamed('a')] } })
+  w.bridge.registry.setTrust('my.server', { ...TRUST, trusted: false })
+  const source = pasteOf(w.stub.entry)
+  const seen = w.stub.seen().length
+  for (const name of ['My.Server', 'my_server', 'MY server', 'my/server'])
+    t.match(
+      await w.call('mcp_add', { source, name }),
+      { isError: true, text: RegExp(`${name} is not trusted`) },
+      name,
+    )
+  t.equal(w.stub.seen().length, seen, 'nothing was started')
+  t.match(await w.call('mcp_add', { source, name: 'my.servers' }), { isError: false }, 'another')
+  t.match(w.bridge.registry.trust('MY server'), { trusted: false })
+})
+
+t.test('the hint of a denied tool is the command that lifts it', async (t) => {
+  const w = await worldWith(t, { s: { tools: [toolNamed('del_a')] } })
+  for (const [lists, flags] of [
+    [{ denied_tools: ['del_a'] }, '--tool del_a'],
+    [{ denied_tools: ['x', 'del_*', 'mcp_s_del_a'] }, `--tool 'del_*' --tool mcp_s_del_a`],
+    [{ allowed_tools: ['x'] }, '--tool del_a'],
+    [{ allowed_tools: ['x'], denied_tools: ['del_a'] }, '--tool del_a --tool del_a'],
+  ] as const) {
+    w.bridge.registry.setTrust('s', { ...TRUST, ...(lists as object) })
+    t.throws(() => w.bridge.checkTrust('s', 'del_a', 'mcp_s_del_a'), {
+      message: 'the user denied this tool',
+      hint: `the user can change that: \`tai mcp trust allow s ${flags}\``,
+    })
+  }
+})
+
 t.test(
   'a denial ends the connection that is open, at the next call of the same list',
   async (t) => {

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { callDigest, COMMANDS, GRANT_SESSION_TTL, TOOLS } from '../tai.ts'
+import { callDigest, COMMANDS, GRANT_SESSION_TTL, Store, TOOLS } from '../tai.ts'
 import { startModel } from './fakes/model.ts'
-import { runMain } from './fakes/outside.ts'
+import { outsideOf, runMain } from './fakes/outside.ts'
 import { person } from './fakes/world.ts'
 import { folder, modelEnv } from './fakes/tai.ts'
 
@@ -41,7 +41,7 @@ t.test(
     t.match(await runMain(['secret', 'delete', 'API_KEY'], { home }), { code: 0 })
     t.match(await runMain(['secret', 'delete', 'API_KEY'], { home }), {
       code: 1,
-      err: /no API_KEY\n.*secret list/,
+      err: /no secret API_KEY\n.*secret list/,
     })
     t.match(await runMain(['secret', 'set', 'bad name'], { home, prompter: person('value-1') }), {
       code: 2,
@@ -89,6 +89,37 @@ t.test('settings are set, shown with where they come from, and taken back', asyn
   })
   t.match(await runMain(['config', 'set', 'max_steps', 'many'], { home }), { code: 2 })
   t.match(await runMain(['config', 'path'], { home }), { out: /vault\.db/ })
+  t.match(await runMain(['config', 'unset', 'of_another_tai'], { home }), {
+    code: 0,
+    out: 'of_another_tai is not set\n',
+  })
+})
+
+t.test('a list of tools has only tools that there are, and who set another is named', async (t) => {
+  const home = folder()
+  t.match(await runMain(['config', 'set', 'tools', 'grep, zzz'], { home }), {
+    code: 2,
+    err: /no tool named zzz\n/,
+  })
+  for (const list of ['grep,read_file', ''])
+    t.match(await runMain(['config', 'set', 'tools', list], { home }), { code: 0 }, list)
+  const model = await startModel(() => ({ text: 'done' }))
+  t.teardown(() => model.close())
+  const ask = (...flags: string[]) => runMain([...flags, 'hi'], { home, env: modelEnv(model) })
+  t.match(await ask(), { code: 0, out: 'done\n' })
+  const store = await Store.open(outsideOf({ home }).world)
+  await store.setSetting('tools', 'grep,zzz') // by another tai, which has it
+  store.close()
+  t.match(await ask(), {
+    code: 2,
+    err: /^tai: there is no tool named zzz \(tai config set: tools\)\n {2}`tai config unset tools` /,
+  })
+  t.match(await ask('--tools', 'yyy'), {
+    code: 2,
+    err: /^tai: there is no tool named yyy \(flag --tools: tools\)\n {2}`tai tools list` /,
+  })
+  t.match(await runMain(['config', 'unset', 'tools'], { home }), { code: 0 })
+  t.match(await ask(), { code: 0 })
 })
 
 t.test('profiles are made, changed, used and deleted', async (t) => {
@@ -113,9 +144,11 @@ t.test('profiles are made, changed, used and deleted', async (t) => {
     err: /no tool named nope/,
   })
   t.match(await runMain(['profile', 'use', 'work'], { home }), { code: 0 })
-  t.match(await runMain(['profile', 'use', 'nobody'], { home }), {
-    code: 1,
-  })
+  for (const words of ['profile use nobody', 'config set profile nobody'])
+    t.match(await runMain(words.split(' '), { home }), {
+      code: 1,
+      err: /there is no profile nobody\n.*tai profile list/,
+    })
   t.match(await runMain(['profile', 'delete', 'work'], { home }), { code: 0 })
 })
 
@@ -186,7 +219,11 @@ t.test('a grant says for which call, session and time it is', async (t) => {
     [['grant', 'shell_exec', '--once'], 2, /--once is for one call\n.*digest/],
     [['grant', 'shell_exec', ''], 2, /no JSON object/],
     [['grant', 'shell_exec', 'abc'], 2, /no JSON object/],
-    [['grant', 'shell_exec', '--expires', 'soon'], 2, /soon is no time/],
+    [['grant', 'shell_exec', '--expires', 'soon'], 2, /--expires soon is no time/],
+    [['grant', 'shell_exec', '--expires', '2020-01-01'], 2, /--expires 2020-01-01 is over/],
+    [['grant', 'shell_exec', '--session', ''], 2, /--session is given, but empty/],
+    [['grant', 'shell_exec', '--mode', 'free'], 2, /--mode: permission_mode is "free", not a mode/],
+    [['grant', ''], 2, /something is missing/],
     [['deny', 'shell_exec', args, '--once'], 2, /unknown flag --once/],
     [['check', 'shell_exec', args, '--mode', 'free'], 2, /not a mode/],
   ]

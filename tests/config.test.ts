@@ -145,7 +145,7 @@ t.test('a project file may tighten, never widen', async (t) => {
     ['stream_idle = 5', 'stream_idle', {}, '5', 0],
     ['stdin_wait = 11', 'stdin_wait', {}, '10', 1],
     ['web_private = false', 'web_private', { home: 'web_private = true' }, 'true', 1],
-    ['profile = "wild"', 'profile', {}, undefined, 1],
+    ['profile = "wild"', 'profile', {}, 'default', 1],
     ['model = "openai/x"', 'model', {}, 'openai/x', 0],
     ['[providers.openai]\nbase_url = "https://thief.example"', 'model', {}, undefined, 1],
     [

@@ -2,9 +2,10 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { MCP_HTTP_MAX_BODY, MCP_QUEUE_MAX, TOOLS } from '../tai.ts'
+import { MCP_HTTP_MAX_BODY, MCP_QUEUE_MAX, Store, TOOLS } from '../tai.ts'
 import { membersOf } from './fakes/groups.ts'
 import { startModel } from './fakes/model.ts'
+import { outsideOf } from './fakes/outside.ts'
 import { META, MODERN, pipe } from './fakes/piped.ts'
 import { folder, modelEnv, tai } from './fakes/tai.ts'
 
@@ -210,9 +211,32 @@ t.test('what cannot be served is said at once', async (t) => {
     code: 2,
     err: /read-only/,
   })
+  t.match(await tai(['mcp', 'serve', '--tools', 'grep,nosuch'], at), {
+    code: 2,
+    err: /there is no tool named nosuch\n.*tai tools list/,
+  })
+  t.match(await tai(['mcp', 'serve', '--profile', 'nosuch'], at), {
+    code: 2,
+    err: /there is no profile nosuch\n.*tai profile list/,
+  })
   t.match(await tai(['mcp', 'serve', '--file', 'x'], at), { code: 2, err: /unknown flag --file/ })
   t.match(await tai(['mcp', 'serve', 'now'], at), { code: 2 })
   t.match(await tai(['mcp', 'serve', '--help'], at), { code: 0, out: /--permission-mode/ })
+})
+
+t.test('what shows only later is told with what to do about it', async (t) => {
+  const home = folder()
+  const { world } = outsideOf({ home })
+  const store = await Store.open(world)
+  await store.setSetting('tools', 'read_file,zzz')
+  store.close()
+  const server = await pipe(t, { home })
+  const { error } = await server.ask('tools/list')
+  t.match(error, {
+    code: -32603,
+    message:
+      /^there is no tool named zzz \(tai config set: tools\); `tai config unset tools` takes/,
+  })
 })
 
 t.test('flags of a turn set its defaults', async (t) => {

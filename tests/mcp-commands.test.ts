@@ -47,6 +47,15 @@ t.test('a command is shown, agreed to, tried and stored; it is not enabled by th
   })
 })
 
+t.test('an address without http:// is told so', async (t) => {
+  const w = homeWith()
+  for (const address of ['localhost:3000', 'localhost:3000/mcp', 'example.org:80'])
+    t.match(await w.mcp(['add', address]), {
+      code: 2,
+      err: RegExp(`${address} is no address\\n  http:// is missing: http://${address}\\n`),
+    })
+})
+
 t.test('nothing is started or stored without consent', async (t) => {
   const w = homeWith()
   const alone = await w.add()
@@ -559,6 +568,32 @@ t.test('trust deny stands above enablement, until it is allowed again', async (t
   t.equal(await state(), 'offered')
 })
 
+t.test('a denied tool is lifted by the command that the error names', async (t) => {
+  const w = homeWith()
+  await w.add('--yes', '--profile', 'default')
+  t.equal((await w.mcp(['trust', 'deny', 'demo', '--tool', 'pi*'])).code, 0)
+  const denied = await w.mcp(['call', 'demo', 'ping'])
+  complains(t, denied, 5, /the user denied this tool\n/, 'denied')
+  const [, words = ''] = /`tai mcp (trust allow demo --tool [^`]*)`/.exec(denied.err) ?? []
+  t.equal((await w.mcp(words.replaceAll("'", '').split(' '))).code, 0)
+  t.equal((await w.mcp(['call', 'demo', 'ping'])).code, 0)
+  const trust = policyOf(await w.mcp(['trust', 'inspect', 'demo', '--json']))
+  t.match(trust, { demo: { allowed_tools: [], denied_tools: [] } }, 'the others are as they were')
+})
+
+t.test('what is said of trust is said of every spelling of the name', async (t) => {
+  const w = homeWith()
+  await w.add('--yes', '--profile', 'default')
+  const denied = await w.mcp(['trust', 'deny', 'Demo', '--json'])
+  t.match(policyOf(denied), { demo: { trusted: false } })
+  complains(t, await w.mcp(['call', 'demo', 'ping']), 5, /demo is not trusted/, 'denied')
+  t.match(policyOf(await w.mcp(['trust', 'inspect', 'DEMO', '--json'])), {
+    demo: { trusted: false },
+  })
+  t.strictSame(policyOf(await w.mcp(['trust', 'revoke', 'Demo', '--json'])), {})
+  complains(t, await w.mcp(['enable', 'demo']), 5, /^tai: nobody agreed to this/, 'asked anew')
+})
+
 t.test('a server can be denied before it is there', async (t) => {
   const w = homeWith()
   const run = await w.mcp(['trust', 'deny', 'demo'])
@@ -610,6 +645,14 @@ t.test('a form of trust that is none is a usage error and changes nothing', asyn
     'list --ttl 1h',
   ])
     complains(t, await w.mcp(['trust', ...words.split(' ')]), 2, /^tai: /, words)
+  const [tool, ttl] = [/--tool is given, but empty/, /--ttl 2020-01-01 is over/]
+  for (const [words, says] of [
+    [['deny', ''], /something is missing: tai mcp trust deny SERVER/],
+    [['deny', 'demo', '--tool', ''], tool],
+    [['allow', 'demo', '--tool', 'a', '--tool='], tool],
+    [['allow', 'demo', '--ttl', '2020-01-01'], ttl],
+  ] as const)
+    complains(t, await w.mcp(['trust', ...words]), 2, says, words.join(' '))
   t.match(await w.mcp(['trust', 'list', '--json']), {
     out: '{"ok":true,"policy":{"servers":{}}}\n',
   })

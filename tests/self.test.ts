@@ -249,7 +249,8 @@ t.test('a model that its provider does not list is refused', async (t) => {
   await t.rejects(use(context, 'model_switch', { model: 'groq/x' }), unset)
   t.equal(await held(), 'openai/beta')
   await t.rejects(use({ ...context, session: 'none' }, 'model_switch', { model: 'beta' }), {
-    message: 'there is no session none',
+    message: 'no chat has begun here',
+    hint: /call chat first/,
   })
 })
 
@@ -306,6 +307,23 @@ t.test('a model sets what a project file may set, and nothing else', async (t) =
     const after = typeof wanted === 'string' ? { ...before, [key]: wanted } : before
     t.strictSame(await store.getSettings(), after)
   }
+})
+
+t.test('a model lists tools that there are, and never more than it was left', async (t) => {
+  const w = await openWorld({ mode: 'danger-full-access' })
+  t.teardown(w.close)
+  const set = async (...value: string[]) => {
+    const ended = await w.tools.dispatch('config_set', { key: 'tools', value }, never)
+    return ended.kind === 'done' ? ended.output.text : ended.text
+  }
+  t.match(await set('grep', 'zzz'), /no tool zzz\n.*select_tools/)
+  await w.store.saveProfile({ name: 'default', tools: ['glob', 'grep'] })
+  t.match(await set('shell_exec'), /a model may not set tools so/, 'wider than its profile')
+  t.match(await set('grep'), /is set/)
+  await w.store.setSetting('tools', '')
+  t.match(await set('grep'), /a model may not set tools so/, 'none are left')
+  t.match(await set(), /is set/)
+  t.strictSame(await w.store.getSettings(), { tools: '' })
 })
 
 t.test('the audit is searched by kind, tool, server and time', async (t) => {
@@ -449,7 +467,7 @@ t.test('a served chat follows, with tools no looser than before', async (t) => {
   await runMain(['profile', 'create', 'held', '--permission-mode', 'workspace-write'], at)
   const peer = await begin(await serveHere(t, at))
   const model = { model: 'openai/other' }
-  t.match(textOf(await peer.call('model_switch', model)), /no session/)
+  t.match(textOf(await peer.call('model_switch', model)), /no chat has begun.*\n.*call chat first/)
   const chat = async (message: string, profile = 'held') =>
     textOf(await peer.call('chat', { message, profile }))
   t.equal(await chat('hi'), 'by fake-model')
