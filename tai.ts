@@ -839,6 +839,9 @@ export class Redactor {
 		return rest
 	}
 
+	/** Half a secret would not look like one. */
+	clip = (text: string, max: number) => clip(this.redact(text), max)
+
 	knows = (text: string) => this.known(text) !== text
 
 	/** Each text in it, names of fields too; most values hold no secret and stay as they are. */
@@ -1419,11 +1422,14 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
 }
 
 /** With `recursive`, mkdir hangs below /proc. */
-function makeFolders(folder: string) {
+function makeFolders(
+	folder: string,
+	make: (folder: string) => void = (it) => fs.mkdirSync(it, { mode: 0o700 }),
+) {
 	if (fs.existsSync(folder)) return
-	makeFolders(path.dirname(folder))
+	makeFolders(path.dirname(folder), make)
 	try {
-		fs.mkdirSync(folder, { mode: 0o700 })
+		make(folder)
 	} catch (error) {
 		if (!fs.existsSync(folder)) throw error // else another tai was faster
 	}
@@ -2048,10 +2054,28 @@ export class Workspace {
 	/** The caller closes it. */
 	async openForRead(given: string) {
 		const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // for a FIFO
-		const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
-		if ((await handle.stat()).isFile()) return handle
-		await handle.close()
-		return passedPath(given, handle, 'is not a regular file')
+		const real = await this.read(given)
+		const handle = await fs.promises.open(real, flags).catch(pathFault)
+		const why = !(await handle.stat()).isFile() && 'is not a regular file'
+		const fault = why || movedFrom(real, handle.fd)
+		if (fault) await handle.close()
+		return passedPath(given, handle, fault)
+	}
+
+	/** Works there while its folder is held open: no link put in the way leads elsewhere. */
+	inFolder<T>(at: string, work: (at: string) => T) {
+		const folder = path.dirname(at)
+		passedPath(at, at, this.#closed(folder))
+		const fd = fs.openSync(folder, fs.constants.O_DIRECTORY)
+		const held = `/proc/self/fd/${fd}`
+		try {
+			passedPath(at, at, movedFrom(folder, fd))
+			return work(path.join(fs.existsSync(held) ? held : folder, path.basename(at)))
+		} catch (error) {
+			return fail(visible(messageOf(error)).replaceAll(held, folder), '', error)
+		} finally {
+			fs.closeSync(fd)
+		}
 	}
 
 	hides = (absolute: string) => isInside(this.#home, absolute)
@@ -2065,6 +2089,7 @@ export class Workspace {
 	}
 
 	#closed(real: string) {
+		if (!fs.existsSync(this.root)) return `is in a workspace that is gone: ${visible(this.root)}`
 		if (!isInside(this.root, real)) return `is outside the workspace ${visible(this.root)}`
 		return this.hides(real) && 'belongs to tai itself'
 	}
@@ -2079,6 +2104,13 @@ export class Workspace {
 function passedPath<T>(given: string, value: T, why?: string | false) {
 	if (!why) return value
 	fail(`the path ${clip(visible(given), 200)} ${why}`, '--root DIR widens the workspace')
+}
+
+/** Of what was opened only Linux says where it is. */
+function movedFrom(at: string, fd: number) {
+	const isNamed = () => fs.fstatSync(fd).ino === lstatOf(at)?.ino && resolveReal(at)
+	const found = attempt(() => fs.readlinkSync(`/proc/self/fd/${fd}`)) ?? isNamed()
+	return found !== at && 'was moved while it was opened'
 }
 
 function pathFault(cause: unknown): never {
@@ -2154,10 +2186,12 @@ export class WorkspaceLock {
 
 	#write(locks: object[]) {
 		const half = `${this.#file}.tmp`
-		withFaults(this.#file, () => {
+		try {
 			fs.writeFileSync(half, JSON.stringify({ locks }), { mode: 0o600 })
 			fs.renameSync(half, this.#file)
-		})
+		} catch (error) {
+			failBy(error, 'the workspace cannot be locked: ')
+		}
 	}
 }
 
@@ -4420,7 +4454,7 @@ export class McpStdioTransport extends RpcTransport {
 		const text = this.#line.trim()
 		this.#line = ''
 		if (text === '' || this.receive(rpcParsed(text))) return
-		this.#aside.push(`\n${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
+		this.#aside.push(`\n${this.#redactor.clip(text, MCP_ASIDE_MAX)}\n`)
 	}
 }
 
@@ -5193,7 +5227,7 @@ export class McpBridge {
 		const used = texts.matchAll(/\$\{(input:[\w.-]+|[A-Za-z_]\w*)/g).map(([, it = '']) => it)
 		const argv = mcpArgv(entry, world.platform).map(shellWord).join(' ')
 		const set = Object.entries(env).map(([key, value]) =>
-			holdsSecret(key) ? key : `${key}=${shellWord(this.redact(clip(value, VALUE_SHOWN)))}`,
+			holdsSecret(key) ? key : `${key}=${shellWord(store.redactor.clip(value, VALUE_SHOWN))}`,
 		)
 		const rows = [
 			[`${name} ${command ? 'starts' : 'reaches'}`, command ? argv : (socket ?? url)],
@@ -5627,12 +5661,13 @@ export class Approvals {
 		const decided = { ...made, verdict: denial ? 'deny' : 'run' }
 		const text = verdict === 'run' ? '' : canonicalJson(args)
 		if (text || riskOf(call.annotations) !== 'low') {
-			const said = denial && { args: clip(redactor.redact(text), SAID_MAX) }
+			const said = denial && { args: redactor.clip(text, SAID_MAX) }
 			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
 			await store.audit('approval', row, session) // or it does not run
 		}
-		const line = redactor.redact(`runs ${nameCall(tool, exact)} ${visible(text)}`)
-		return { ...decided, denial, say: verdict === 'say' ? clip(line, SAID_MAX) : undefined }
+		const line = `runs ${nameCall(tool, exact)} ${visible(text)}`
+		const say = verdict === 'say' ? redactor.clip(line, SAID_MAX) : undefined
+		return { ...decided, denial, say }
 	}
 
 	async check(call: ApprovalRequest) {
@@ -6083,7 +6118,12 @@ function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): File
 	if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(at, 'buffer') }
 	statsOf(at, workspace, 'file')
 	if (stats.size > room) fail(`${workspace.show(at)} is too large to be undone`, 'use shell_exec')
-	return { kind: 'file', bytes: fs.readFileSync(at), mode }
+	const flag = fs.constants.O_NOFOLLOW
+	return {
+		kind: 'file',
+		bytes: workspace.inFolder(at, (it) => fs.readFileSync(it, { flag })),
+		mode,
+	}
 }
 
 function placeOf(at: string, workspace: Workspace, room?: number) {
@@ -6121,21 +6161,24 @@ const fingerprint = ({ kind, bytes }: FileState) => `${kind} ${sha256(bytes)}`
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
 /** Readers see the old content or the new. */
-function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
-	const isFolder = lstatOf(at)?.isDirectory()
-	if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
-	const folder = path.dirname(at)
-	fs.mkdirSync(folder, { recursive: true })
-	if (kind === 'folder') return void fs.mkdirSync(at, { recursive: true, mode })
-	const temporary = path.join(folder, `.tai-${world.randomBytes(6).toString('hex')}.tmp`)
-	try {
-		if (kind === 'link') fs.symlinkSync(bytes, temporary)
-		else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
-		if (mode !== undefined) fs.chmodSync(temporary, mode)
-		fs.renameSync(temporary, at)
-	} finally {
-		fs.rmSync(temporary, { force: true })
-	}
+function putOne(at: string, { kind, bytes, mode }: FileState, { workspace, world }: ToolContext) {
+	const old = lstatOf(at)
+	const isFolder = old?.isDirectory()
+	if (kind === 'absent' && !old) return
+	makeFolders(path.dirname(at), (folder) => workspace.inFolder(folder, fs.mkdirSync))
+	workspace.inFolder(at, (it) => {
+		if (kind === 'absent') return isFolder ? fs.rmdirSync(it) : fs.rmSync(it)
+		if (kind === 'folder') return isFolder || fs.mkdirSync(it, { mode })
+		const temporary = path.join(it, `../.tai-${world.randomBytes(6).toString('hex')}.tmp`)
+		try {
+			if (kind === 'link') fs.symlinkSync(bytes, temporary)
+			else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
+			if (mode !== undefined) fs.chmodSync(temporary, mode)
+			return fs.renameSync(temporary, it)
+		} finally {
+			fs.rmSync(temporary, { force: true })
+		}
+	})
 }
 
 const diffSide = (name: string, { kind, bytes }: FileState) => ({
@@ -6168,13 +6211,13 @@ const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
 		})
 		if (!undoes) await store.pushUndo(session, entries)
 		await using back = new AsyncDisposableStack()
-		back.defer(() => store.dropUndo(session, [group]))
+		back.defer(() => store.dropUndo(session, [group]).catch(() => {})) // a full disk may refuse
 		for (const { at, before, after } of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
-			putOne(at, after, world)
-			back.defer(() => putOne(at, before, world))
+			putOne(at, after, context)
+			back.defer(() => putOne(at, before, context))
 		}
+		if (undoes) await store.dropUndo(session, undoes)
 		back.move()
-		await store.dropUndo(session, undoes ?? [])
 		return says ?? changeList(changes)
 	},
 })
@@ -6229,7 +6272,10 @@ async function parseDiff(patch: string) {
 
 type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
 
-async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
+async function patchedFile(
+	file: FilePatch,
+	{ workspace, store: { redactor } }: ToolContext,
+): Promise<Change> {
 	const { name = 'a hunk without file', hunks, newMode = '', isNew, isGone } = file
 	if (!file.name || !hunks[0] || /^1[26]0/.test(newMode))
 		fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
@@ -6238,13 +6284,13 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
 	const isThere = before.kind !== 'absent'
 	if (isNew && isThere) fail(`${name} exists already`)
 	if (!isNew && !isThere) failMissing(target.at, workspace)
-	const bytes = Buffer.from(await patchedText(decodeText(before.bytes, name), file))
+	const bytes = Buffer.from(await patchedText(decodeText(before.bytes, name), file, redactor))
 	const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
 	if (isGone && bytes.length) fail(`${name}: the patch deletes the file but not all its lines`)
 	return { ...target, after: isGone ? ABSENT : { kind: 'file', bytes, mode } }
 }
 
-async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
+async function patchedText(whole: string, { hunks, name, ...file }: FilePatch, seen: Redactor) {
 	const { applyPatch } = await import('diff')
 	const [, bom = '', text = ''] = /^(\ufeff?)([^]*)/.exec(whole) ?? []
 	const patched = (n: number) =>
@@ -6252,7 +6298,7 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
 	const result = patched(hunks.length)
 	if (result !== false) return bom + result
 	const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
-	const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
+	const near = nearestPlace(seen.redact(text), sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
 	fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
 }
 
@@ -6278,7 +6324,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 		},
 		annotations: DESTROYS,
 		core: true,
-		run: async (args, { workspace }) => {
+		run: async (args, { workspace, store: { redactor } }) => {
 			const target = await writeTarget(args.path, workspace)
 			const { before, shown } = target
 			if (before.kind === 'absent') failMissing(target.at, workspace)
@@ -6289,7 +6335,8 @@ export const EDIT_TOOLS = toolsOf('files', {
 			const end = text.includes('\r\n') && text.includes(crlf) ? '\r\n' : '\n'
 			const pieces = text.split(end === '\n' ? old : crlf)
 			const places = pieces.length - 1
-			if (places === 0) fail(`\`old\` is not in ${shown}; ${nearestPlace(text, old)}`)
+			if (places === 0)
+				fail(`\`old\` is not in ${shown}; ${nearestPlace(redactor.redact(text), old)}`)
 			if (places > 1 && !args.replace_all)
 				fail(`\`old\` stands in ${shown} in ${places} places`, 'make it longer, or set replace_all')
 			const bytes = Buffer.from(pieces.join(fresh.replaceAll('\n', end)))
@@ -6308,9 +6355,9 @@ export const EDIT_TOOLS = toolsOf('files', {
 			const files = await parseDiff(patch).catch(() => []) // running it says what is wrong
 			return files.flatMap(({ names }) => names)
 		},
-		run: async ({ patch, dry_run }, { workspace }) => {
+		run: async ({ patch, dry_run }, context) => {
 			const files = await parseDiff(patch)
-			const changes = await Array.fromAsync(files, (file) => patchedFile(file, workspace))
+			const changes = await Array.fromAsync(files, (file) => patchedFile(file, context))
 			if (new Set(changes.map(({ at }) => at)).size < changes.length)
 				fail('a file stands in the patch twice')
 			if (!dry_run) return { changes }
@@ -6395,7 +6442,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 //
 // A deeper ignore file wins; whoever names an ignored folder sees into it. What is not shown is
 // counted. No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
-// Not here: ignore files above the workspace.
+// Not here: git's core.excludesFile.
 
 const IGNORE_FILES = ['.git/info/exclude', '.gitignore', '.ignore']
 const GREP_BATCH = 64
@@ -6405,22 +6452,28 @@ const GLOB_MAX = 1_000 // characters; more take minutes to compile
 const GREP_TIME = 30 * SECOND
 const GREP_TEXT_MAX = 400 // characters
 
-/** Folders above a path are taken to be let in. */
+const upward = (at: string): string[] =>
+	at === path.dirname(at) ? [at] : [at, ...upward(path.dirname(at))]
+
+/** From the repository's top down. Folders above a path are taken to be let in. */
 async function ignoreRules(root: string) {
 	const { default: ignore } = await import('ignore')
 	const known = new Map<string, ReturnType<typeof ignore>>()
+	let top = upward(root).find((at) => fs.existsSync(path.join(at, '.git'))) ?? root
 	const readRules = (folder: string) => {
 		const texts = IGNORE_FILES.map((name) => textIfThere(path.join(folder, name)))
 		return ignore({ ignoreCase: false }).add(texts.join('\n'))
 	}
-	return (at: string, folder: boolean) => {
+	const ignored = (at: string, folder: boolean) => {
 		for (let above = path.dirname(at); ; above = path.dirname(above)) {
 			const name = relativePath(above, at)
 			const said = known.getOrInsertComputed(above, readRules).test(folder ? `${name}/` : name)
 			if (said.ignored || said.unignored) return said.ignored
-			if (above === root) return false
+			if (above === top) return false
 		}
 	}
+	if (top !== root && ignored(root, true)) top = root
+	return ignored
 }
 
 function textIfThere(file: string) {
@@ -6496,13 +6549,13 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 	return total ?? fail(`the pattern takes too long (stopped in ${last})`)
 }
 
-async function linesOfFile(at: string, redactor: Redactor) {
-	const isSmall = Number(lstatOf(at)?.size) <= GREP_FILE_MAX
-	const bytes = isSmall && (await fs.promises.readFile(at).catch(() => undefined))
+/** What matches or is cut could tell of a secret. */
+async function linesOfFile(at: string, { workspace, store }: ToolContext) {
+	if (Number(lstatOf(at)?.size) > GREP_FILE_MAX) return undefined
+	await using file = await workspace.openForRead(at).catch(() => undefined)
+	const bytes = await file?.readFile().catch(() => undefined)
 	if (!bytes || bytes.includes(0)) return undefined
-	const text = bytes.toString()
-	// Alone, a line of a key does not look like one.
-	const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
+	const safe = store.redactor.redact(bytes.toString())
 	return linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
 }
 
@@ -6566,7 +6619,8 @@ export const FIND_TOOLS = toolsOf('files', {
 			limit: limitTo(1000, 100),
 		},
 		core: true,
-		run: async ({ glob = '*', limit, ...args }, { workspace, store: { redactor } }, signal) => {
+		run: async ({ glob = '*', limit, ...args }, context, signal) => {
+			const { workspace } = context
 			const regexp = compilePattern(args.pattern, args.ignore_case)
 			const top = await workspace.read(args.path)
 			const wanted = await compileGlob(glob, { dot: true, basename: !glob.includes('/') })
@@ -6579,7 +6633,7 @@ export const FIND_TOOLS = toolsOf('files', {
 			for (let next = 0; next < entries.length; next += GREP_BATCH) {
 				time.signal.throwIfAborted()
 				const reading = entries.slice(next, next + GREP_BATCH).map(async ({ at }) => {
-					const lines = await linesOfFile(at, redactor)
+					const lines = await linesOfFile(at, context)
 					if (!lines) passed += 1
 					return {
 						shown: workspace.show(at),
@@ -6687,9 +6741,9 @@ export const SHELL_TOOLS = toolsOf('process', {
 	},
 	process_list: {
 		description: 'List the background processes.',
-		run: async (_args, { processes }) => {
+		run: async (_, { processes, store: { redactor } }) => {
 			const rows = processes.list().map(({ id, label, group, bytes }) => {
-				const name = clip(visible(label), 80)
+				const name = visible(redactor.clip(label, 80))
 				return [id, stateOf(group), `pid ${group.pid}`, formatBytes(bytes()), name]
 			})
 			return columns(rows) || 'no background processes'
@@ -7054,7 +7108,8 @@ export const WEB_TOOLS = toolsOf('web', {
 			const request = { url, redirects: WEB_REDIRECTS }
 			const { status, type, body, url: at } = await publicReply(context, request, signal)
 			const isPage = format !== 'html' && type.includes('html')
-			const page = isPage ? await pageText(body, at, format) : body
+			const whole = isPage ? await pageText(body, at, format) : body
+			const page = context.store.redactor.redact(whole)
 			const start = headBytes(page, max_bytes)
 			const left = byteLength(page) - byteLength(start)
 			const rest = left > 0 ? `\n\n[${left} more bytes]` : ''
@@ -7581,7 +7636,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 		},
 		run: async ({ id, offset, limit }, { store, config }) => {
 			const record = await recordOf(store, id)
-			const bytes = Buffer.from(record.body)
+			const bytes = Buffer.from(store.redactor.redact(record.body))
 			const from = characterStart(bytes, offset)
 			const size = Math.min(limit, config.number('result_max') - RECORD_HEAD)
 			const end = characterStart(bytes, from + Math.max(4, size))
@@ -7606,7 +7661,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 			if (content.trim() === '') fail('the content is empty')
 			if (id === undefined) {
 				const [line = ''] = content.trim().split('\n', 1)
-				const named = title || clip(line, RECORD_TITLE)
+				const named = title || store.redactor.clip(line, RECORD_TITLE)
 				const made = { kind, title: named, body: content, tags, session }
 				return `saved ${kind} ${await store.addRecord(made)}`
 			}
@@ -7955,7 +8010,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			if (!(await store.getProfile('default'))) stored.unshift({ name: 'default' })
 			const rows = stored.map(({ prompt, name = '', ...row }) => {
 				const servers = serversFor(name, bridge)
-				const start = prompt && clip(prompt, RECORD_TITLE)
+				const start = prompt && store.redactor.clip(prompt, RECORD_TITLE)
 				return { name, current: name === current, ...row, prompt: start, servers }
 			})
 			return linesOf(rows)
@@ -10240,7 +10295,7 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
 	const choice = await chosenModel(app, profile)
 	const tools = parent.narrowed(name ? profile : { name: profile.name }, names)
 	const about = { profile: profile.name, model: modelName(choice), workspace: '' }
-	const session = await store.createSession({ title: titleOf([textPart(task)]), ...about })
+	const session = await store.createSession({ title: titleOf(app, [textPart(task)]), ...about })
 	const maxSteps = Math.min(steps, config.number('max_steps'))
 	const maxCost = Math.min(parent.budget, config.number('max_cost'))
 	const talk = await converse(app, { session, profile, choice, tools, maxSteps, maxCost })
@@ -10281,7 +10336,7 @@ export async function oneShot(app: App, ask: () => Promise<Part[]>) {
 	let talk: Conversation | undefined
 	try {
 		const parts = await ask()
-		talk = await openConversation(app, titleOf(parts))
+		talk = await openConversation(app, titleOf(app, parts))
 		const failure = await playTurn(app, talk, parts, app.signal)
 		if (failure) throw failure
 	} catch (error) {
@@ -10291,9 +10346,9 @@ export async function oneShot(app: App, ask: () => Promise<Part[]>) {
 }
 
 /** The last line of a session's first prompt. */
-export function titleOf(parts: Part[]) {
+export function titleOf({ redactor }: Pick<App, 'redactor'>, parts: Part[]) {
 	const words = parts.findLast((part) => part.kind === 'text')?.text ?? ''
-	return clip(visible(words.trim().replace(/^[^]*\n\s*/, '')), 60)
+	return visible(redactor.clip(words.trim().replace(/^[^]*\n\s*/, ''), 60))
 }
 
 function safeParts({ redactor, notice }: App, parts: Part[]) {
@@ -10759,7 +10814,7 @@ function chatTool(parts: ServeParts) {
 					const profile = await profileOf(store, name)
 					const choice = await chosenModel(app, profile, switched.model)
 					const about = { profile: profile.name, model: modelName(choice), workspace: app.root }
-					const title = titleOf([textPart(message)])
+					const title = titleOf(app, [textPart(message)])
 					if (!row) await store.createSession({ id: session, title, ...about })
 					const seat = session + canonicalJson(switched)
 					if (talks.size >= MCP_QUEUE_MAX && !talks.has(seat)) talks.clear()
