@@ -1422,14 +1422,11 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
 }
 
 /** With `recursive`, mkdir hangs below /proc. */
-function makeFolders(
-	folder: string,
-	make: (folder: string) => void = (it) => fs.mkdirSync(it, { mode: 0o700 }),
-) {
+function makeFolders(folder: string) {
 	if (fs.existsSync(folder)) return
-	makeFolders(path.dirname(folder), make)
+	makeFolders(path.dirname(folder))
 	try {
-		make(folder)
+		fs.mkdirSync(folder, { mode: 0o700 })
 	} catch (error) {
 		if (!fs.existsSync(folder)) throw error // else another tai was faster
 	}
@@ -6161,11 +6158,13 @@ const fingerprint = ({ kind, bytes }: FileState) => `${kind} ${sha256(bytes)}`
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
 /** Readers see the old content or the new. */
-function putOne(at: string, { kind, bytes, mode }: FileState, { workspace, world }: ToolContext) {
+function putOne(at: string, { kind, bytes, mode }: FileState, context: ToolContext) {
+	const { workspace, world } = context
 	const old = lstatOf(at)
 	const isFolder = old?.isDirectory()
 	if (kind === 'absent' && !old) return
-	makeFolders(path.dirname(at), (folder) => workspace.inFolder(folder, fs.mkdirSync))
+	const folder = path.dirname(at)
+	if (!fs.existsSync(folder)) putOne(folder, { ...ABSENT, kind: 'folder' }, context)
 	workspace.inFolder(at, (it) => {
 		if (kind === 'absent') return isFolder ? fs.rmdirSync(it) : fs.rmSync(it)
 		if (kind === 'folder') return isFolder || fs.mkdirSync(it, { mode })
@@ -6452,14 +6451,18 @@ const GLOB_MAX = 1_000 // characters; more take minutes to compile
 const GREP_TIME = 30 * SECOND
 const GREP_TEXT_MAX = 400 // characters
 
-const upward = (at: string): string[] =>
-	at === path.dirname(at) ? [at] : [at, ...upward(path.dirname(at))]
+/** It and the folders above, without `end`. */
+function pathsUp(at: string, end = ''): string[] {
+	const above = path.dirname(at)
+	if (at === end) return []
+	return at === above ? [at] : [at, ...pathsUp(above, end)]
+}
 
 /** From the repository's top down. Folders above a path are taken to be let in. */
 async function ignoreRules(root: string) {
 	const { default: ignore } = await import('ignore')
 	const known = new Map<string, ReturnType<typeof ignore>>()
-	let top = upward(root).find((at) => fs.existsSync(path.join(at, '.git'))) ?? root
+	let top = pathsUp(root).find((at) => fs.existsSync(path.join(at, '.git'))) ?? root
 	const readRules = (folder: string) => {
 		const texts = IGNORE_FILES.map((name) => textIfThere(path.join(folder, name)))
 		return ignore({ ignoreCase: false }).add(texts.join('\n'))
@@ -6489,8 +6492,7 @@ async function findFiles(
 	signal: AbortSignal,
 ) {
 	const ignored = await ignoreRules(workspace.root)
-	let named = false
-	for (let at = top; at !== workspace.root; at = path.dirname(at)) named ||= ignored(at, true)
+	const named = pathsUp(top, workspace.root).some((at) => ignored(at, true))
 	const judge = ({ at, name, kind }: WalkEntry) => {
 		const closed = name === '.git' || workspace.hides(at)
 		return closed || (!named && ignored(at, kind === 'folder')) ? 'skip' : 'enter'
@@ -6532,7 +6534,7 @@ export function runBounded<T>(work: () => T): T | undefined {
 	}
 }
 
-type GrepFile = { shown: string; lines: string[]; places: Map<number, number> }
+type GrepFile = Awaited<ReturnType<typeof grepFile>>[number]
 
 function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 	let [found, last] = [0, '']
@@ -6550,13 +6552,14 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 }
 
 /** What matches or is cut could tell of a secret. */
-async function linesOfFile(at: string, { workspace, store }: ToolContext) {
-	if (Number(lstatOf(at)?.size) > GREP_FILE_MAX) return undefined
+async function grepFile(at: string, { workspace, store }: ToolContext) {
+	if (Number(lstatOf(at)?.size) > GREP_FILE_MAX) return []
 	await using file = await workspace.openForRead(at).catch(() => undefined)
 	const bytes = await file?.readFile().catch(() => undefined)
-	if (!bytes || bytes.includes(0)) return undefined
+	if (!bytes || bytes.includes(0)) return []
 	const safe = store.redactor.redact(bytes.toString())
-	return linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
+	const lines = linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
+	return [{ shown: workspace.show(at), lines, places: new Map<number, number>() }]
 }
 
 function grepRows({ shown, lines, places }: GrepFile, around: number) {
@@ -6632,16 +6635,10 @@ export const FIND_TOOLS = toolsOf('files', {
 			using time = timeout(GREP_TIME, () => new TaiError('too much to search: narrow it'), signal)
 			for (let next = 0; next < entries.length; next += GREP_BATCH) {
 				time.signal.throwIfAborted()
-				const reading = entries.slice(next, next + GREP_BATCH).map(async ({ at }) => {
-					const lines = await linesOfFile(at, context)
-					if (!lines) passed += 1
-					return {
-						shown: workspace.show(at),
-						lines: lines ?? [],
-						places: new Map<number, number>(),
-					}
-				})
-				const files = await Promise.all(reading)
+				const batch = entries.slice(next, next + GREP_BATCH)
+				const read = await Promise.all(batch.map(({ at }) => grepFile(at, context)))
+				const files = read.flat()
+				passed += batch.length - files.length
 				total += matchFiles(files, regexp, limit - total)
 				rows.push(...files.flatMap((file) => grepRows(file, args.context)))
 			}
@@ -10678,9 +10675,8 @@ const TEMPLATES = [{ uriTemplate: `${RESOURCE_ROOT}{+path}`, name: 'workspace' }
 
 async function isHidden(real: string, { root, show }: Workspace) {
 	const ignored = await ignoreRules(root)
-	let hidden = !isPublicName(show(real))
-	for (let at = real; at !== root; at = path.dirname(at)) hidden ||= ignored(at, at !== real)
-	return hidden
+	const isIgnored = (at: string) => ignored(at, at !== real)
+	return !isPublicName(show(real)) || pathsUp(real, root).some(isIgnored)
 }
 
 /** Throws TaiError. */
