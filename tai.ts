@@ -2059,6 +2059,14 @@ export class Workspace {
 		return passedPath(given, handle, fault)
 	}
 
+	/** Of a file no larger than `max`. */
+	async bytes(given: string, max = Infinity) {
+		await using file = await this.openForRead(given)
+		const { size } = await file.stat()
+		if (size > max) fail(`${visible(given)} is too large: ${formatBytes(size)}`)
+		return await file.readFile()
+	}
+
 	/** Works there while its folder is held open: no link put in the way leads elsewhere. */
 	inFolder<T>(at: string, work: (at: string) => T) {
 		const folder = path.dirname(at)
@@ -5952,10 +5960,9 @@ function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail
 async function wholeText(given: string, workspace: Workspace) {
 	const at = await workspace.read(given)
 	const name = workspace.show(at)
-	const { size } = statsOf(at, workspace, 'file')
-	if (size > TOOL_TEXT_MAX) fail(`${name} is too large: ${formatBytes(size)}`)
-	await using file = await workspace.openForRead(given)
-	return { text: decodeText(await file.readFile(), name).replace(/^\ufeff/, ''), name }
+	statsOf(at, workspace, 'file')
+	const bytes = await workspace.bytes(given, TOOL_TEXT_MAX)
+	return { text: decodeText(bytes, name).replace(/^\ufeff/, ''), name }
 }
 
 async function textOrFile(name: string, workspace: Workspace, text?: string, file?: string) {
@@ -6072,7 +6079,6 @@ export const FILE_TOOLS = toolsOf('files', {
 		run: async ({ path: given, hash }, { workspace }) => {
 			const stats = statsOf(await workspace.read(given), workspace)
 			const link = attempt(() => fs.readlinkSync(path.resolve(workspace.root, given)))
-			await using file = hash ? await workspace.openForRead(given) : undefined
 			const facts = {
 				kind: kindOf(stats),
 				size: `${stats.size}`,
@@ -6080,7 +6086,7 @@ export const FILE_TOOLS = toolsOf('files', {
 				modified: stats.mtime.toISOString(),
 				created: stats.birthtime.toISOString(),
 				...(link && { link }),
-				...(file && { sha256: sha256(await file.readFile()) }),
+				...(hash && { sha256: sha256(await workspace.bytes(given)) }),
 			}
 			return columns(Object.entries(facts))
 		},
@@ -6553,9 +6559,7 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 
 /** What matches or is cut could tell of a secret. */
 async function grepFile(at: string, { workspace, store }: ToolContext) {
-	if (Number(lstatOf(at)?.size) > GREP_FILE_MAX) return []
-	await using file = await workspace.openForRead(at).catch(() => undefined)
-	const bytes = await file?.readFile().catch(() => undefined)
+	const bytes = await workspace.bytes(at, GREP_FILE_MAX).catch(() => undefined)
 	if (!bytes || bytes.includes(0)) return []
 	const safe = store.redactor.redact(bytes.toString())
 	const lines = linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
@@ -7677,8 +7681,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
 			limit: limitTo(50, 10),
 		},
 		run: async ({ query, kind, limit }, { store }) => {
-			const filter = { limit, query: query.trim() || undefined }
-			const hits = await store.listRecords(kind === 'any' ? filter : { kind, ...filter })
+			const of = kind === 'any' ? undefined : kind
+			const hits = await store.listRecords({ limit, query: query.trim() || undefined, kind: of })
 			const lines = hits.map((hit) => {
 				const snippet = hit.snippet.replace(/\s+/g, ' ').trim()
 				return `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${snippet}`
@@ -8401,17 +8405,18 @@ export function wordsIn(text: string) {
 
 /** Those that share words with `query`, best first. */
 export function selectTools<T extends Omit<ToolSchema, 'parameters'>>(query: string, tools: T[]) {
-	const rows = tools.map((tool) => [tool, wordsIn(tool.name), wordsIn(tool.description)] as const)
-	const scores = new Map<T, number>()
+	const rows = tools.map((tool) => {
+		return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
+	})
 	for (const word of new Set(wordsIn(query))) {
-		const weights = rows.map(([tool, name, rest]) => {
-			return [tool, NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest)] as const
-		})
-		const having = weights.filter(([, weight]) => weight)
+		const weightIn = ({ name, rest }: (typeof rows)[number]) =>
+			NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest)
+		const having = rows.filter(weightIn)
 		const rarity = Math.log(1 + (rows.length + 0.5) / (having.length + 0.5))
-		for (const [tool, weight] of having) scores.set(tool, (scores.get(tool) ?? 0) + rarity * weight)
+		for (const row of having) row.score += rarity * weightIn(row)
 	}
-	return [...scores].toSorted(([, a], [, b]) => b - a).map(([tool]) => tool)
+	const found = rows.filter(({ score }) => score)
+	return found.toSorted((a, b) => b.score - a.score).map(({ tool }) => tool)
 }
 
 function hitWeight(word: string, among: string[]) {
@@ -10685,12 +10690,9 @@ export async function readResource({ workspace, redactor, fixed }: Shelf, uri: s
 	if (own) return own
 	const name = attempt(() => decodeURIComponent(RESOURCE_URI.exec(uri)?.[1] ?? '')) ?? ''
 	const real = await workspace.read(name).catch(() => '')
-	const stats = statOf(real)
-	if (!stats?.isFile() || (await isHidden(real, workspace)))
+	if (!statOf(real)?.isFile() || (await isHidden(real, workspace)))
 		fail('there is no such resource', 'resources/list names them')
-	if (stats.size > TOOL_TEXT_MAX) fail(`it is too large: ${formatBytes(stats.size)}`)
-	await using file = await workspace.openForRead(name)
-	const bytes = await file.readFile()
+	const bytes = await workspace.bytes(name, TOOL_TEXT_MAX)
 	if (isUtf8Text(bytes))
 		return { uri, mimeType: mimeOf(name), text: redactor.redact(bytes.toString()) }
 	if (redactor.knows(bytes.toString('latin1'))) fail('it holds a secret')
