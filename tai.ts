@@ -92,7 +92,7 @@
 //   §servers    tools that manage MCP servers, and tools of theirs
 //     agreeTo repositoryOf readSource ...
 //   §ranker     which tools fit a few words
-//     wordsIn selectTools
+//     selectTools
 //   §toolbox    every tool, and the one way to call it
 //     TOOLS OWN_NAMES bridgedTools ...
 //   §prompts    what the model is told first
@@ -8387,41 +8387,26 @@ export function addedLine({ name, transport, tools, skipped, profiles }: Added) 
 //#region §ranker: which tools fit a few words
 //
 // 1. The same input gives the same order.
-// 2. A word counts more when few tools have it, and in a name.
+// 2. A word counts more when few tools have it, and in a name; SQLite takes its end off.
 // Not here: which tools are offered (§toolbox).
 
-const NAME_WEIGHT = 3
-const COMMON_WORD = /^(a|an|and|any|for|from|in|into|is|it|of|on|or|that|the|this|to|with|)$/
+const COMMON_WORD = /^(a|an|and|any|for|from|in|into|is|it|of|on|or|that|the|this|to|with|)$/i
 
-/** Lower case, camelCase and snake_case apart, plural and verb ends off. */
-export function wordsIn(text: string) {
-	return text
-		.replace(/([a-z0-9])([A-Z])/g, '$1 $2')
-		.toLowerCase()
-		.split(/[^\p{L}\p{N}]+/u)
-		.filter((word) => !COMMON_WORD.test(word))
-		.map((word) => (word.length > 4 ? word.replace(/(ing|ies|es|s|ed)$/, '') : word))
-}
+const wordsIn = (text: string) =>
+	text.replace(/([a-z0-9])([A-Z])/g, '$1 $2').split(/[^\p{L}\p{N}]+/u)
 
 /** Those that share words with `query`, best first. */
 export function selectTools<T extends Omit<ToolSchema, 'parameters'>>(query: string, tools: T[]) {
-	const rows = tools.map((tool) => {
-		return { tool, name: wordsIn(tool.name), rest: wordsIn(tool.description), score: 0 }
-	})
-	for (const word of new Set(wordsIn(query))) {
-		const weightIn = ({ name, rest }: (typeof rows)[number]) =>
-			NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest)
-		const having = rows.filter(weightIn)
-		const rarity = Math.log(1 + (rows.length + 0.5) / (having.length + 0.5))
-		for (const row of having) row.score += rarity * weightIn(row)
-	}
-	const found = rows.filter(({ score }) => score)
-	return found.toSorted((a, b) => b.score - a.score).map(({ tool }) => tool)
-}
-
-function hitWeight(word: string, among: string[]) {
-	if (among.includes(word)) return 1
-	return word.length > 2 && among.some((other) => other.startsWith(word)) ? 0.5 : 0
+	const words = wordsIn(query).filter((word) => !COMMON_WORD.test(word))
+	const db = new Db(':memory:')
+	db.exec('CREATE VIRTUAL TABLE tool USING fts5 (name, description, tokenize = porter)')
+	for (const [rowid, { name, description }] of tools.entries())
+		db.insert('tool', { rowid, name: wordsIn(name).join(' '), description })
+	const sql = 'SELECT rowid FROM tool WHERE tool MATCH ? ORDER BY bm25(tool, 3), rowid'
+	const begun = words.map((word) => `"${word}"${word[2] ? '*' : ''}`)
+	const found = words[0] ? db.all<{ rowid: number }>(sql, begun.join(' OR ')) : []
+	db.close()
+	return found.flatMap(({ rowid }) => tools[rowid] ?? [])
 }
 
 //#endregion §ranker
