@@ -777,14 +777,6 @@ const SECRET_SHAPES = {
 		/([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
 
-/** Quick: most texts hold none. */
-const ANY_SHAPE = RegExp(
-	Object.values(SECRET_SHAPES)
-		.map(({ source }) => source)
-		.join('|'),
-	'i',
-)
-
 export const looksSecret = (name: string) =>
 	/KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL/i.test(name)
 
@@ -801,16 +793,6 @@ export function mapStrings(value: unknown, change: (text: string) => string): un
 	if (!isObject(value)) return value
 	const pairs = Object.keys(value).map((key) => [change(key), mapStrings(value[key], change)])
 	return Object.fromEntries(pairs)
-}
-
-function eachString(value: unknown, texts: string[] = []) {
-	if (typeof value === 'string') texts.push(value)
-	else if (typeof value === 'object' && value !== null)
-		for (const [key, inner] of Object.entries(value)) {
-			texts.push(key)
-			eachString(inner, texts)
-		}
-	return texts
 }
 
 /** Takes secrets out. */
@@ -833,7 +815,6 @@ export class Redactor {
 
 	redact(text: string) {
 		let rest = this.known(text)
-		if (!ANY_SHAPE.test(rest)) return rest
 		for (const [name, shape] of Object.entries(SECRET_SHAPES))
 			rest = rest.replace(shape, `$1[redacted:${name}]`)
 		return rest
@@ -844,11 +825,7 @@ export class Redactor {
 
 	knows = (text: string) => this.known(text) !== text
 
-	/** Each text in it, names of fields too; most values hold no secret and stay as they are. */
-	redactIn<T>(value: T) {
-		const all = eachString(value).join('\n')
-		return this.redact(all) === all ? value : (mapStrings(value, (text) => this.redact(text)) as T)
-	}
+	redactIn = <T>(value: T) => mapStrings(value, (text) => this.redact(text)) as T
 
 	/** What may begin a known value waits. */
 	stream() {
@@ -6079,16 +6056,15 @@ export const FILE_TOOLS = toolsOf('files', {
 		run: async ({ path: given, hash }, { workspace }) => {
 			const stats = statsOf(await workspace.read(given), workspace)
 			const link = attempt(() => fs.readlinkSync(path.resolve(workspace.root, given)))
-			const facts = {
-				kind: kindOf(stats),
-				size: `${stats.size}`,
-				mode: (stats.mode & 0o7777).toString(8),
-				modified: stats.mtime.toISOString(),
-				created: stats.birthtime.toISOString(),
-				...(link && { link }),
-				...(hash && { sha256: sha256(await workspace.bytes(given)) }),
-			}
-			return columns(Object.entries(facts))
+			return columns([
+				['kind', kindOf(stats)],
+				['size', `${stats.size}`],
+				['mode', (stats.mode & 0o7777).toString(8)],
+				['modified', stats.mtime.toISOString()],
+				['created', stats.birthtime.toISOString()],
+				...(link ? [['link', link]] : []),
+				...(hash ? [['sha256', sha256(await workspace.bytes(given))]] : []),
+			])
 		},
 	},
 })
@@ -6453,7 +6429,6 @@ const IGNORE_FILES = ['.git/info/exclude', '.gitignore', '.ignore']
 const GREP_BATCH = 64
 const PATIENCE = 2 * SECOND
 const IGNORE_MAX = MB // larger ones count as empty
-const GLOB_MAX = 1_000 // characters; more take minutes to compile
 const GREP_TIME = 30 * SECOND
 const GREP_TEXT_MAX = 400 // characters
 
@@ -6505,13 +6480,14 @@ async function findFiles(
 	}
 	const { entries, remarks } = await walkTree(top, judge, signal)
 	const fits = ({ at, kind }: WalkEntry) => kind === 'file' && wanted(relativePath(top, at))
-	const found = runBounded(() => entries.filter(fits))
-	return { entries: found ?? fail('the glob takes too long'), remarks }
+	return { entries: runBounded(() => entries.filter(fits)) ?? failSlow(), remarks }
 }
 
+const failSlow = () => fail('the glob takes too long')
+
 async function compileGlob(glob: string, options = {}) {
-	if (glob.length > GLOB_MAX) fail(`the glob is over ${GLOB_MAX} characters`)
-	return (await import('picomatch')).default(glob, options)
+	const { default: compile } = await import('picomatch')
+	return runBounded(() => compile(glob, options)) ?? failSlow()
 }
 
 async function splitGlob(pattern: string) {
@@ -6607,12 +6583,13 @@ export const FIND_TOOLS = toolsOf('files', {
 			const start = await workspace.read(path.resolve(top, dir))
 			const wanted = await compileGlob(base)
 			const { entries, remarks } = await findFiles(start, wanted, workspace, signal)
-			const newest = entries
-				.map(({ at }) => ({ at, time: lstatOf(at)?.mtimeMs ?? 0 }))
-				.toSorted((a, b) => b.time - a.time)
-			const paths = newest.slice(0, args.limit).map(({ at }) => workspace.show(at))
-			const head = leftOut(newest.length, args.limit, 'file')
-			return joinParts([...paths, inBrackets([head, ...remarks])])
+			const timed = entries.map(({ at }) => [lstatOf(at)?.mtimeMs ?? 0, at] as const)
+			const newest = timed.toSorted(([a], [b]) => b - a).slice(0, args.limit)
+			const head = leftOut(entries.length, args.limit, 'file')
+			return joinParts([
+				...newest.map(([, at]) => workspace.show(at)),
+				inBrackets([head, ...remarks]),
+			])
 		},
 	},
 	grep: {
@@ -7613,7 +7590,6 @@ async function recordPreview({ id = '' }, { store }: ToolContext) {
 
 const SETS = annotate('Medium', 'changes', { idempotent: true })
 
-const TODOS_MAX = 200
 const TODO_MARKS = { pending: ' ', in_progress: '>', done: 'x', cancelled: '-' }
 
 function showTodos(todos: Todo[]) {
@@ -7709,11 +7685,10 @@ export const NOTE_TOOLS = toolsOf('vault', {
 	todo_write: {
 		family: 'todos',
 		description: 'Replace the task list of this session.',
-		takes: { items: arg.list(TODO, 'The whole list, in order.') },
+		takes: { items: arg.list(TODO, 'The whole list, in order.', { maxItems: 200 }) },
 		annotations: SETS,
 		core: true,
 		run: async ({ items }, { store, session }) => {
-			if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`)
 			const taken = items.flatMap(({ id }) => id ?? [])
 			const free = items.map((_, i) => `${i + 1}`).filter((id) => !taken.includes(id))
 			const todos = items.map(({ id = free.shift() ?? '', ...todo }) => ({ id, ...todo }))
@@ -8681,7 +8656,7 @@ export class Tools {
 		const fits = (text: string) => byteLength(text) <= this.#options.resultMax
 		const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
 		const { output } = outcome
-		if (this.#isClean(output)) return outcome
+		const { structured, blocks } = output
 		const whole = clean(output.text)
 		const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
 		return {
@@ -8689,21 +8664,13 @@ export class Tools {
 			output: {
 				...output,
 				text: fits(whole) ? whole : await this.#spill(name, whole),
-				structured: mapStrings(output.structured, (it) => brief(clean(it))) as Json,
-				blocks: mapStrings(output.blocks ?? [], clean) as JsonObject[],
+				...(structured !== undefined && {
+					structured: mapStrings(structured, (it) => brief(clean(it))) as Json,
+				}),
+				...(blocks && { blocks: redactor.redactIn(blocks) }),
 				...(images && { images }),
 			},
 		}
-	}
-
-	#isClean({ text, images, structured, blocks }: ToolOutput) {
-		const texts = eachString([text, structured, blocks])
-		const all = texts.join('\n')
-		return (
-			!images &&
-			all.length < this.#options.resultMax / 4 &&
-			this.context.store.redactor.redact(all) === all
-		)
 	}
 
 	async #spill(name: string, body: string) {

@@ -226,7 +226,7 @@ t.test('a glob that backtracks is a clear error, never a hang', async (t) => {
   ] as const)
     t.match(await call(name, args), { isError: true, text: /the glob takes too long/ })
   const nested = `${'+('.repeat(9_000)}${')'.repeat(9_000)}`
-  t.match(await call('glob', { pattern: nested }), { isError: true, text: /over 1000 characters/ })
+  t.match(await call('glob', { pattern: nested }), { isError: true, text: /takes too long/ })
   t.ok(performance.now() - started < 10_000)
 })
 
