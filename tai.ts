@@ -5992,11 +5992,11 @@ async function walkTree(
 	return { entries, remarks, skipped }
 }
 
-function listLine({ at, name, kind }: WalkEntry) {
-	if (kind === 'folder') return `${name}/`
-	if (kind === 'file') return `${name}  ${formatBytes(lstatOf(at)?.size ?? 0)}`
-	if (kind !== 'link') return `${name}  (${kind})`
-	return `${name} -> ${fs.readlinkSync(at)}`
+function listLine({ at, name, kind, depth }: WalkEntry) {
+	const shown = '  '.repeat(depth) + name
+	if (kind === 'folder') return `${shown}/`
+	if (kind === 'file') return `${shown}  ${formatBytes(lstatOf(at)?.size ?? 0)}`
+	return shown + (kind === 'link' ? ` -> ${fs.readlinkSync(at)}` : `  (${kind})`)
 }
 
 const somePath = arg('In the workspace.')
@@ -6046,8 +6046,7 @@ export const FILE_TOOLS = toolsOf('files', {
 			}
 			const { entries, remarks, skipped } = await walkTree(root, judge, signal)
 			if (skipped > 0) remarks.push(`${count(skipped, 'hidden name')} left out`)
-			const lines = entries.map((entry) => '  '.repeat(entry.depth) + listLine(entry))
-			return joinParts([...lines, inBrackets(remarks)]) || '[it is empty]'
+			return joinParts([...entries.map(listLine), inBrackets(remarks)]) || '[it is empty]'
 		},
 	},
 	file_info: {
@@ -6187,8 +6186,8 @@ const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
 		const { changes, undoes, says } = await row.run(args, context, signal)
 		const { store, session, world } = context
 		const group = world.randomBytes(8).toString('hex')
-		const entries = changes.map(({ at, before: { kind, bytes, mode }, after }) => {
-			return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
+		const entries = changes.map(({ at, before: { bytes, ...before }, after }) => {
+			return { ...before, path: at, before: bytes, after: fingerprint(after), group }
 		})
 		if (!undoes) await store.pushUndo(session, entries)
 		await using back = new AsyncDisposableStack()
@@ -6253,10 +6252,7 @@ async function parseDiff(patch: string) {
 
 type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
 
-async function patchedFile(
-	file: FilePatch,
-	{ workspace, store: { redactor } }: ToolContext,
-): Promise<Change> {
+async function patchedFile(file: FilePatch, { workspace, store }: ToolContext): Promise<Change> {
 	const { name = 'a hunk without file', hunks, newMode = '', isNew, isGone } = file
 	if (!file.name || !hunks[0] || /^1[26]0/.test(newMode))
 		fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
@@ -6265,13 +6261,13 @@ async function patchedFile(
 	const isThere = before.kind !== 'absent'
 	if (isNew && isThere) fail(`${name} exists already`)
 	if (!isNew && !isThere) failMissing(target.at, workspace)
-	const bytes = Buffer.from(await patchedText(decodeText(before.bytes, name), file, redactor))
+	const bytes = Buffer.from(await patchedText(decodeText(before.bytes, name), file, store))
 	const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
 	if (isGone && bytes.length) fail(`${name}: the patch deletes the file but not all its lines`)
 	return { ...target, after: isGone ? ABSENT : { kind: 'file', bytes, mode } }
 }
 
-async function patchedText(whole: string, { hunks, name, ...file }: FilePatch, seen: Redactor) {
+async function patchedText(whole: string, { hunks, name, ...file }: FilePatch, store: Store) {
 	const { applyPatch } = await import('diff')
 	const [, bom = '', text = ''] = /^(\ufeff?)([^]*)/.exec(whole) ?? []
 	const patched = (n: number) =>
@@ -6279,7 +6275,10 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch, s
 	const result = patched(hunks.length)
 	if (result !== false) return bom + result
 	const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
-	const near = nearestPlace(seen.redact(text), sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
+	const near = nearestPlace(
+		store.redactor.redact(text),
+		sideOf(hunks[bad]?.lines ?? [], '-').join('\n'),
+	)
 	fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
 }
 
@@ -6537,8 +6536,8 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 async function grepFile(at: string, { workspace, store }: ToolContext) {
 	const bytes = await workspace.bytes(at, GREP_FILE_MAX).catch(() => undefined)
 	if (!bytes || bytes.includes(0)) return []
-	const safe = store.redactor.redact(bytes.toString())
-	const lines = linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
+	const lines = store.redactor.redact(bytes.toString()).split(/\r?\n/)
+	if (!lines.at(-1)) lines.pop()
 	return [{ shown: workspace.show(at), lines, places: new Map<number, number>() }]
 }
 
@@ -6608,8 +6607,8 @@ export const FIND_TOOLS = toolsOf('files', {
 			const regexp = compilePattern(args.pattern, args.ignore_case)
 			const top = await workspace.read(args.path)
 			const wanted = await compileGlob(glob, { dot: true, basename: !glob.includes('/') })
-			const { entries, remarks } = statsOf(top, workspace).isFile()
-				? { entries: [{ at: top }], remarks: [] as string[] }
+			const { entries, remarks = [] } = statsOf(top, workspace).isFile()
+				? { entries: [{ at: top }] }
 				: await findFiles(top, wanted, workspace, signal)
 			const rows: string[] = []
 			let [total, passed] = [0, 0]
@@ -7659,11 +7658,11 @@ export const NOTE_TOOLS = toolsOf('vault', {
 		run: async ({ query, kind, limit }, { store }) => {
 			const of = kind === 'any' ? undefined : kind
 			const hits = await store.listRecords({ limit, query: query.trim() || undefined, kind: of })
-			const lines = hits.map((hit) => {
-				const snippet = hit.snippet.replace(/\s+/g, ' ').trim()
-				return `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${snippet}`
+			const lines = hits.map(({ snippet, bytes, ...hit }) => {
+				const shown = snippet.replace(/\s+/g, ' ').trim()
+				return `${recordName(hit)} (${formatBytes(bytes)})\n    ${shown}`
 			})
-			return lines.join('\n') || `nothing matches "${visible(query)}"`
+			return joinParts(lines) || `nothing matches "${visible(query)}"`
 		},
 	},
 	vault_delete: {
@@ -8652,7 +8651,7 @@ export class Tools {
 		const { redactor } = this.context.store
 		const clean = (text: string) => redactor.redact(text)
 		if (outcome.kind === 'refused')
-			return mapStrings(outcome, (text) => clip(clean(text), RECORD_PREVIEW)) as Outcome // a caller's words may be long
+			return mapStrings(outcome, (it) => redactor.clip(it, RECORD_PREVIEW)) as Outcome // a caller's words may be long
 		const fits = (text: string) => byteLength(text) <= this.#options.resultMax
 		const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
 		const { output } = outcome
@@ -10024,8 +10023,8 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
 			}
 			if (event.kind === 'result' && spinner) {
 				const mark = event.reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
-				const short = (text: string) => visible(clip(text, 80))
-				const args = short(redactor.redact(JSON.stringify(event.call.args)))
+				const short = (text: string) => visible(redactor.clip(text, 80))
+				const args = short(JSON.stringify(event.call.args))
 				const facts = err.paint(`${args} ${formatDuration(event.ms)}`, 'dim')
 				err.writeLine(`${mark} ${short(event.call.name)} ${facts}`)
 				spinner.start('thinking')
