@@ -1992,6 +1992,9 @@ const statOf = (at: string) => attempt(() => fs.statSync(at))
 
 const lstatOf = (at: string) => attempt(() => fs.lstatSync(at))
 
+/** Neither through a link nor waiting for a pipe. */
+const AS_IT_IS = { flag: fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK }
+
 const isLink = (at: string) => lstatOf(at)?.isSymbolicLink()
 
 /** Throws TaiError for a path that it refuses. */
@@ -2025,23 +2028,15 @@ export class Workspace {
 		return passedPath(given, entry, why)
 	}
 
-	/** The caller closes it. */
-	async openForRead(given: string) {
-		const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // for a FIFO
-		const real = await this.read(given)
-		const handle = await fs.promises.open(real, flags).catch(pathFault)
-		const why = !(await handle.stat()).isFile() && 'is not a regular file'
-		const fault = why || movedFrom(real, handle.fd)
-		if (fault) await handle.close()
-		return passedPath(given, handle, fault)
-	}
-
-	/** Of a file no larger than `max`. */
+	/** Of a regular file, no larger than `max`. */
 	async bytes(given: string, max = Infinity) {
-		await using file = await this.openForRead(given)
-		const { size } = await file.stat()
-		if (size > max) fail(`${visible(given)} is too large: ${formatBytes(size)}`)
-		return await file.readFile()
+		const real = await this.read(given)
+		return this.inFolder(real, (at) => {
+			const stats = fs.lstatSync(at)
+			passedPath(given, at, !stats.isFile() && 'is not a regular file')
+			if (stats.size > max) fail(`${visible(given)} is too large: ${formatBytes(stats.size)}`)
+			return fs.readFileSync(at, AS_IT_IS)
+		})
 	}
 
 	/** Works there while its folder is held open: no link put in the way leads elsewhere. */
@@ -2049,12 +2044,14 @@ export class Workspace {
 		const folder = path.dirname(at)
 		passedPath(at, at, this.#closed(folder))
 		const fd = fs.openSync(folder, fs.constants.O_DIRECTORY)
-		const held = `/proc/self/fd/${fd}`
+		const held = `/proc/self/fd/${fd}` // Linux says where it is
+		const isNamed = () => fs.fstatSync(fd).ino === lstatOf(folder)?.ino && resolveReal(folder)
 		try {
-			passedPath(at, at, movedFrom(folder, fd))
+			const moved = (attempt(() => fs.readlinkSync(held)) ?? isNamed()) !== folder
+			passedPath(at, at, moved && 'was moved while it was opened')
 			return work(path.join(fs.existsSync(held) ? held : folder, path.basename(at)))
 		} catch (error) {
-			return fail(visible(messageOf(error)).replaceAll(held, folder), '', error)
+			return fail(visible(messageOf(error)).replaceAll(held, folder), Object(error).hint, error)
 		} finally {
 			fs.closeSync(fd)
 		}
@@ -2086,13 +2083,6 @@ export class Workspace {
 function passedPath<T>(given: string, value: T, why?: string | false) {
 	if (!why) return value
 	fail(`the path ${clip(visible(given), 200)} ${why}`, '--root DIR widens the workspace')
-}
-
-/** Of what was opened only Linux says where it is. */
-function movedFrom(at: string, fd: number) {
-	const isNamed = () => fs.fstatSync(fd).ino === lstatOf(at)?.ino && resolveReal(at)
-	const found = attempt(() => fs.readlinkSync(`/proc/self/fd/${fd}`)) ?? isNamed()
-	return found !== at && 'was moved while it was opened'
 }
 
 function pathFault(cause: unknown): never {
@@ -6096,10 +6086,9 @@ function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): File
 	if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(at, 'buffer') }
 	statsOf(at, workspace, 'file')
 	if (stats.size > room) fail(`${workspace.show(at)} is too large to be undone`, 'use shell_exec')
-	const flag = fs.constants.O_NOFOLLOW
 	return {
 		kind: 'file',
-		bytes: workspace.inFolder(at, (it) => fs.readFileSync(it, { flag })),
+		bytes: workspace.inFolder(at, (it) => fs.readFileSync(it, AS_IT_IS)),
 		mode,
 	}
 }
@@ -6614,6 +6603,7 @@ export const FIND_TOOLS = toolsOf('files', {
 			let [total, passed] = [0, 0]
 			using time = timeout(GREP_TIME, () => new TaiError('too much to search: narrow it'), signal)
 			for (let next = 0; next < entries.length; next += GREP_BATCH) {
+				await sleep(0)
 				time.signal.throwIfAborted()
 				const batch = entries.slice(next, next + GREP_BATCH)
 				const read = await Promise.all(batch.map(({ at }) => grepFile(at, context)))
@@ -7339,12 +7329,9 @@ function sumUp(items: { size: number }[], room: number) {
 }
 
 async function openArchive(given: string, workspace: Workspace) {
-	await using file = await workspace.openForRead(given)
-	const { size } = await file.stat()
-	const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, size * ARCHIVE_RATIO_MAX))
+	const bytes = await workspace.bytes(given, ARCHIVE_MAX)
+	const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, bytes.length * ARCHIVE_RATIO_MAX))
 	try {
-		sumUp([{ size }], ARCHIVE_MAX)
-		const bytes = await file.readFile()
 		const start = bytes.toString('latin1', 0, 2)
 		const plain =
 			start === '\u001f\u008b' ? await zlibOf('gunzip')(bytes, { maxOutputLength: room }) : bytes
@@ -7487,11 +7474,13 @@ export const DATA_TOOLS = toolsOf('data', {
 		run: async ({ path: given, params = [], ...args }, { world, store, workspace }, signal) => {
 			const at = await workspace.read(given)
 			statsOf(at, workspace, 'file')
-			await using file = await workspace.openForRead(given)
-			const { buffer } = await file.read({ length: 20 })
+			const head = Buffer.alloc(20)
+			const fd = workspace.inFolder(at, (it) => fs.openSync(it, AS_IT_IS.flag))
+			fs.readSync(fd, head)
+			fs.closeSync(fd)
 			const url = builtin('node:url').pathToFileURL(at)
 			// A WAL that nobody has open: reading would leave files beside it.
-			if (buffer[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
+			if (head[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
 			const csv = /\.[ct]sv$/i.test(at) && (await wholeText(given, workspace)).text
 			const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
 			const { code, stdout, stderr } = await runCommand({
