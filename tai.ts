@@ -5870,7 +5870,6 @@ function diskFault(error: unknown): never {
 // Not here: which paths are allowed (§workspace).
 
 const READ_LINES_MAX = 5_000
-const DIFF_TIME = SECOND
 
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
@@ -5942,7 +5941,7 @@ type NamedText = { name: string; text: string }
 /** Without a newline at its end. */
 export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3) {
 	const { createTwoFilesPatch, FILE_HEADERS_ONLY } = await import('diff')
-	const options = { context, timeout: DIFF_TIME, headerOptions: FILE_HEADERS_ONLY }
+	const options = { context, timeout: SECOND, headerOptions: FILE_HEADERS_ONLY }
 	const patch = createTwoFilesPatch(old.name, fresh.name, old.text, fresh.text, '', '', options)
 	return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
@@ -6066,7 +6065,6 @@ export const FILE_TOOLS = toolsOf('files', {
 // wholly or not: journalled before, taken back when a path fails. Only what it left is undone.
 // Not here: what may be changed (§policy).
 
-const PATCH_FUZZ = 2 // lines, as in patch(1)
 const LIKE_LINES = 10_000
 const LIKE_ASKED = 12 // lines
 const LIKE_WIDTH = 120 // characters
@@ -6129,7 +6127,7 @@ const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length 
 
 /** Readers see the old content or the new. */
 function putOne(at: string, { kind, bytes, mode }: FileState, context: ToolContext) {
-	const { workspace, world } = context
+	const { workspace, store } = context
 	const old = lstatOf(at)
 	const isFolder = old?.isDirectory()
 	if (kind === 'absent' && !old) return
@@ -6138,7 +6136,7 @@ function putOne(at: string, { kind, bytes, mode }: FileState, context: ToolConte
 	workspace.inFolder(at, (it) => {
 		if (kind === 'absent') return isFolder ? fs.rmdirSync(it) : fs.rmSync(it)
 		if (kind === 'folder') return isFolder || fs.mkdirSync(it, { mode })
-		const temporary = path.join(it, `../.tai-${world.randomBytes(6).toString('hex')}.tmp`)
+		const temporary = path.join(it, `../.tai-${newId(store.db)}.tmp`)
 		try {
 			if (kind === 'link') fs.symlinkSync(bytes, temporary)
 			else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
@@ -6173,8 +6171,8 @@ const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
 	...row,
 	run: async (args, context, signal) => {
 		const { changes, undoes, says } = await row.run(args, context, signal)
-		const { store, session, world } = context
-		const group = world.randomBytes(8).toString('hex')
+		const { store, session } = context
+		const group = newId(store.db)
 		const entries = changes.map(({ at, before: { bytes, ...before }, after }) => {
 			return { ...before, path: at, before: bytes, after: fingerprint(after), group }
 		})
@@ -6260,7 +6258,7 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch, s
 	const { applyPatch } = await import('diff')
 	const [, bom = '', text = ''] = /^(\ufeff?)([^]*)/.exec(whole) ?? []
 	const patched = (n: number) =>
-		applyPatch(text, { ...file, hunks: hunks.slice(0, n) }, { fuzzFactor: PATCH_FUZZ })
+		applyPatch(text, { ...file, hunks: hunks.slice(0, n) }, { fuzzFactor: 2 }) // as in patch(1)
 	const result = patched(hunks.length)
 	if (result !== false) return bom + result
 	const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
@@ -6541,9 +6539,8 @@ function grepRows({ shown, lines, places }: GrepFile, around: number) {
 }
 
 function aroundMatch(text = '', at = 0) {
-	const from = text.length > GREP_TEXT_MAX ? at - GREP_TEXT_MAX / 4 : 0
-	const part = clip(text.slice(Math.max(0, from)), GREP_TEXT_MAX).toWellFormed()
-	return from > 0 ? `…${part}` : part
+	const from = text.length > GREP_TEXT_MAX ? Math.max(0, at - GREP_TEXT_MAX / 4) : 0
+	return (from ? '…' : '') + clip(text.slice(from), GREP_TEXT_MAX).toWellFormed()
 }
 
 function leftOut(found: number, limit: number, noun: string) {
@@ -6718,10 +6715,14 @@ export const SHELL_TOOLS = toolsOf('process', {
 	},
 })
 
-type CommandLine = { command: string } & Loose<{ cwd: string; env: Record<string, string> }>
-
-async function commandStart(context: ToolContext, { command, cwd = '.', env }: CommandLine) {
-	const { world, workspace, store } = context
+async function commandStart(
+	{ world, workspace, store }: ToolContext,
+	{
+		command,
+		cwd = '.',
+		env,
+	}: { command: string } & Loose<{ cwd: string; env: Record<string, string> }>,
+) {
 	const real = await workspace.read(cwd)
 	return { command, cwd: real, env: childEnv(world, store.redactor, env), world }
 }
@@ -7582,7 +7583,7 @@ const TODO_MARKS = { pending: ' ', in_progress: '>', done: 'x', cancelled: '-' }
 
 function showTodos(todos: Todo[]) {
 	const lines = todos.map(({ id, text, status }) => `[${TODO_MARKS[status]}] ${id}: ${text}`)
-	return lines.join('\n') || 'the list is empty'
+	return joinParts(lines) || 'the list is empty'
 }
 
 const TODO = takes({
@@ -7626,9 +7627,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
 			if (content.trim() === '') fail('the content is empty')
 			if (id === undefined) {
 				const [line = ''] = content.trim().split('\n', 1)
-				const named = title || store.redactor.clip(line, RECORD_TITLE)
-				const made = { kind, title: named, body: content, tags, session }
-				return `saved ${kind} ${await store.addRecord(made)}`
+				const text = { title: title || store.redactor.clip(line, RECORD_TITLE), body: content }
+				return `saved ${kind} ${await store.addRecord({ kind, ...text, tags, session })}`
 			}
 			const old = await recordOf(store, id)
 			if (['spill', 'summary'].includes(old.kind))
@@ -8355,16 +8355,16 @@ export function addedLine({ name, transport, tools, skipped, profiles }: Added) 
 
 const COMMON_WORD = /^(a|an|and|any|for|from|in|into|is|it|of|on|or|that|the|this|to|with|)$/i
 
-const wordsIn = (text: string) =>
-	text.replace(/([a-z0-9])([A-Z])/g, '$1 $2').split(/[^\p{L}\p{N}]+/u)
+const apart = (text: string) => text.replace(/([a-z0-9])([A-Z])/g, '$1 $2')
 
 /** Those that share words with `query`, best first. */
 export function selectTools<T extends Omit<ToolSchema, 'parameters'>>(query: string, tools: T[]) {
-	const words = wordsIn(query).filter((word) => !COMMON_WORD.test(word))
+	const all = apart(query).split(/[^\p{L}\p{N}]+/u)
+	const words = all.filter((word) => !COMMON_WORD.test(word))
 	const db = new Db(':memory:')
 	db.exec('CREATE VIRTUAL TABLE tool USING fts5 (name, description, tokenize = porter)')
 	for (const [rowid, { name, description }] of tools.entries())
-		db.insert('tool', { rowid, name: wordsIn(name).join(' '), description })
+		db.insert('tool', { rowid, name: apart(name), description })
 	const sql = 'SELECT rowid FROM tool WHERE tool MATCH ? ORDER BY bm25(tool, 3), rowid'
 	const begun = words.map((word) => `"${word}"${word[2] ? '*' : ''}`)
 	const found = words[0] ? db.all<{ rowid: number }>(sql, begun.join(' OR ')) : []
@@ -8638,23 +8638,20 @@ export class Tools {
 
 	async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
 		const { redactor } = this.context.store
-		const clean = (text: string) => redactor.redact(text)
 		if (outcome.kind === 'refused')
 			return mapStrings(outcome, (it) => redactor.clip(it, RECORD_PREVIEW)) as Outcome // a caller's words may be long
 		const fits = (text: string) => byteLength(text) <= this.#options.resultMax
 		const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
 		const { output } = outcome
-		const { structured, blocks } = output
-		const whole = clean(output.text)
+		const { blocks } = output
+		const whole = redactor.redact(output.text)
 		const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
 		return {
 			kind: 'done',
 			output: {
 				...output,
 				text: fits(whole) ? whole : await this.#spill(name, whole),
-				...(structured !== undefined && {
-					structured: mapStrings(structured, (it) => brief(clean(it))) as Json,
-				}),
+				structured: mapStrings(output.structured, (it) => brief(redactor.redact(it))) as Json,
 				...(blocks && { blocks: redactor.redactIn(blocks) }),
 				...(images && { images }),
 			},

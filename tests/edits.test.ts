@@ -569,8 +569,14 @@ t.test('nothing is made where the workspace was', async (t) => {
 /** Until killed, `work/d` is by turns a folder and a link to `outside`. */
 async function flipper(t: Test, root: string) {
   fs.symlinkSync(path.join(root, '../outside'), path.join(root, 'link'))
-  const code = `const { renameSync: move } = require('fs'); console.log('go'); for (;;) {
-    move('d', 'e'); move('link', 'd'); move('d', 'link'); move('e', 'd') }`
+  // Where a tool has made the folder anew meanwhile, that one goes.
+  const code = `const fs = require('fs')
+    const move = (from, to) => {
+      try { fs.renameSync(from, to) } catch { fs.rmSync(to, { recursive: true, force: true }) }
+      if (fs.lstatSync(from, { throwIfNoEntry: false })) fs.renameSync(from, to)
+    }
+    console.log('go')
+    for (;;) for (const [from, to] of ['de', ['link', 'd'], ['d', 'link'], 'ed']) move(from, to)`
   const child = spawn(process.execPath, ['-e', code], { cwd: root })
   const ended = once(child, 'exit')
   const stop = async () => {
@@ -588,7 +594,8 @@ t.test('a folder that turns into a link leads no tool outside', async (t) => {
   const outside = path.join(root, '../outside')
   const stop = await flipper(t, root)
   const said: Record<string, number> = {}
-  const until = performance.now() + 4_000
+  const started = performance.now()
+  const isRefused = (text: string) => /moved|outside the/.test(text)
   const calls: [string, JsonObject][] = [
     ['read_file', { path: 'd/secret.txt' }],
     ['grep', { pattern: 'side', path: 'd/secret.txt' }],
@@ -599,7 +606,9 @@ t.test('a folder that turns into a link leads no tool outside', async (t) => {
     ['delete_path', { path: 'd/secret.txt' }],
     ['write_file', { path: 'd/secret.txt', content: own }],
   ]
-  while (performance.now() < until)
+  const isLeft = () =>
+    performance.now() - started < (Object.keys(said).some(isRefused) ? 4_000 : 12_000)
+  while (isLeft())
     for (const [name, args] of calls) {
       const { text } = await call(name, args)
       if (/^(.*:)?outside/m.test(text) || text.includes(SHA_OUTSIDE)) t.fail(`${name}: ${text}`)
