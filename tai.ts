@@ -807,13 +807,13 @@ export class Redactor {
 		this.#pattern = undefined
 	}
 
-	known(text: string) {
+	known = (text: string) => {
 		const longestFirst = () => [...this.#names.keys()].toSorted((a, b) => b.length - a.length)
 		this.#pattern ??= RegExp(longestFirst().map(RegExp.escape).join('|'), 'g')
 		return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
 	}
 
-	redact(text: string) {
+	redact = (text: string) => {
 		let rest = this.known(text)
 		for (const [name, shape] of Object.entries(SECRET_SHAPES))
 			rest = rest.replace(shape, `$1[redacted:${name}]`)
@@ -825,7 +825,7 @@ export class Redactor {
 
 	knows = (text: string) => this.known(text) !== text
 
-	redactIn = <T>(value: T) => mapStrings(value, (text) => this.redact(text)) as T
+	redactIn = <T>(value: T) => mapStrings(value, this.redact) as T
 
 	/** What may begin a known value waits. */
 	stream() {
@@ -1956,8 +1956,7 @@ export class Store {
 		return rows.map(({ line }) => line)
 	}
 
-	#knownJson = (value: unknown) =>
-		JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
+	#knownJson = (value: unknown) => JSON.stringify(mapStrings(value, this.redactor.known))
 
 	#newRecord = (record: NewRecord) =>
 		this.#insertNew('records', this.redactor.redactIn({ ...record, tags: record.tags ?? [] }))
@@ -2044,12 +2043,11 @@ export class Workspace {
 		const folder = path.dirname(at)
 		passedPath(at, at, this.#closed(folder))
 		const fd = fs.openSync(folder, fs.constants.O_DIRECTORY)
-		const held = `/proc/self/fd/${fd}` // Linux says where it is
-		const isNamed = () => fs.fstatSync(fd).ino === lstatOf(folder)?.ino && resolveReal(folder)
+		const held = `/proc/self/fd/${fd}`
 		try {
-			const moved = (attempt(() => fs.readlinkSync(held)) ?? isNamed()) !== folder
-			passedPath(at, at, moved && 'was moved while it was opened')
-			return work(path.join(fs.existsSync(held) ? held : folder, path.basename(at)))
+			const real = attempt(() => fs.readlinkSync(held)) // Linux
+			passedPath(at, at, (real ?? resolveReal(folder)) !== folder && 'was moved meanwhile')
+			return work(path.join(real ? held : folder, path.basename(at)))
 		} catch (error) {
 			return fail(visible(messageOf(error)).replaceAll(held, folder), Object(error).hint, error)
 		} finally {
@@ -2116,7 +2114,7 @@ export class WorkspaceLock {
 		db: Db // who may write to it may write the registry
 		root: string // real
 		group: () => string // whose processes share the lock
-		startOf: (pid: number) => string | undefined // undefined: it does not live
+		startOf: (pid: number) => string | undefined // of the living
 	}) {
 		this.#options = options
 		this.#file = path.join(options.world.home, 'workspace_registry.json')
@@ -4971,7 +4969,7 @@ export class McpRegistry {
 				const gone = 'server = ? AND tool NOT IN (SELECT value FROM json_each(?))'
 				this.#db.run(`DELETE FROM ${table} WHERE ${gone}`, server, names)
 			}
-			const known = (text: string) => this.#store.redactor.known(text)
+			const { known } = this.#store.redactor
 			const others = listed
 				.filter((tool) => !this.accepts(server, tool))
 				.map((tool) => ({ ...Object(mapStrings(pinned(tool), known)), name: tool.name }))
@@ -5897,8 +5895,6 @@ const isUtf8Text = (bytes: Buffer) => !bytes.includes(0) && builtin('node:buffer
 
 const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
-const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
-
 /** What models take, by its beginning as Latin-1. */
 const IMAGES = {
 	'\u0089PNG': 'image/png',
@@ -5946,7 +5942,6 @@ export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3)
 	return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
 
-/** Blank and false parts are none. */
 const joinParts = (parts: unknown[], by = '\n') => parts.filter(Boolean).join(by)
 
 const inBrackets = (remarks: unknown[]) => joinParts(remarks, '; ').replace(/^.+$/s, '[$&]')
@@ -6003,8 +5998,7 @@ export const FILE_TOOLS = toolsOf('files', {
 		core: true,
 		run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
 			const { text, name } = await wholeText(given, workspace)
-			// A part of a secret does not look like one.
-			const lines = linesWithEnds(store.redactor.redact(text))
+			const lines = store.redactor.redact(text).match(/[^\n]*\n|[^\n]+$/g) ?? []
 			const total = lines.length
 			if (total === 0) return '[the file is empty]'
 			if (offset > total) fail(`${name} has ${count(total, 'line')}; offset ${offset} is past them`)
@@ -6039,7 +6033,7 @@ export const FILE_TOOLS = toolsOf('files', {
 		},
 	},
 	file_info: {
-		description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
+		description: 'Kind, size, mode, times (UTC), link target and SHA-256 of a path.',
 		takes: { path: somePath, hash: arg.flag('Also the SHA-256.') },
 		run: async ({ path: given, hash }, { workspace }) => {
 			const stats = statsOf(await workspace.read(given), workspace)
@@ -6413,9 +6407,6 @@ export const EDIT_TOOLS = toolsOf('files', {
 
 const IGNORE_FILES = ['.git/info/exclude', '.gitignore', '.ignore']
 const GREP_BATCH = 64
-const PATIENCE = 2 * SECOND
-const IGNORE_MAX = MB // larger ones count as empty
-const GREP_TIME = 30 * SECOND
 const GREP_TEXT_MAX = 400 // characters
 
 /** It and the folders above, without `end`. */
@@ -6448,7 +6439,7 @@ async function ignoreRules(root: string) {
 
 function textIfThere(file: string) {
 	const stats = lstatOf(file)
-	const isFit = stats?.isFile() && stats.size <= IGNORE_MAX
+	const isFit = stats?.isFile() && stats.size <= MB
 	return (isFit && attempt(() => fs.readFileSync(file, 'utf8'))) || ''
 }
 
@@ -6466,14 +6457,15 @@ async function findFiles(
 	}
 	const { entries, remarks } = await walkTree(top, judge, signal)
 	const fits = ({ at, kind }: WalkEntry) => kind === 'file' && wanted(relativePath(top, at))
-	return { entries: runBounded(() => entries.filter(fits)) ?? failSlow(), remarks }
+	return {
+		entries: runBounded(() => entries.filter(fits)) ?? fail('the glob takes too long'),
+		remarks,
+	}
 }
-
-const failSlow = () => fail('the glob takes too long')
 
 async function compileGlob(glob: string, options = {}) {
 	const { default: compile } = await import('picomatch')
-	return runBounded(() => compile(glob, options)) ?? failSlow()
+	return runBounded(() => compile(glob, options)) ?? fail('the glob takes too long')
 }
 
 async function splitGlob(pattern: string) {
@@ -6495,7 +6487,7 @@ function compilePattern(pattern: string, ignoreCase: boolean) {
 /** Undefined if it was stopped, even inside a regular expression. */
 export function runBounded<T>(work: () => T): T | undefined {
 	try {
-		return builtin('node:vm').runInNewContext('work()', { work }, { timeout: PATIENCE })
+		return builtin('node:vm').runInNewContext('work()', { work }, { timeout: 2 * SECOND })
 	} catch (error) {
 		if (codeOf(error) === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return undefined
 		throw error
@@ -6598,12 +6590,12 @@ export const FIND_TOOLS = toolsOf('files', {
 				: await findFiles(top, wanted, workspace, signal)
 			const rows: string[] = []
 			let [total, passed] = [0, 0]
-			using time = timeout(GREP_TIME, () => new TaiError('too much to search: narrow it'), signal)
+			using time = timeout(30 * SECOND, () => new TaiError('too much to search: narrow it'), signal)
 			for (let next = 0; next < entries.length; next += GREP_BATCH) {
 				await sleep(0)
 				time.signal.throwIfAborted()
 				const batch = entries.slice(next, next + GREP_BATCH)
-				const read = await Promise.all(batch.map(({ at }) => grepFile(at, context)))
+				const read = await Array.fromAsync(batch, ({ at }) => grepFile(at, context))
 				const files = read.flat()
 				passed += batch.length - files.length
 				total += matchFiles(files, regexp, limit - total)
@@ -6641,7 +6633,7 @@ const stateOf = ({ exit }: ChildGroup) => (exit ? howEnded(exit) : 'running')
 export const SHELL_TOOLS = toolsOf('process', {
 	shell_exec: {
 		family: 'shell',
-		description: 'Run a shell command and what it starts to its end, and return the output.',
+		description: 'Run a shell command and what it starts to its end; returns the output.',
 		takes: {
 			...COMMAND_LINE,
 			timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
@@ -7668,7 +7660,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 	todo_read: {
 		family: 'todos',
 		description: 'Read the task list of this session.',
-		run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
+		run: async (_, { store, session }) => showTodos(await store.getTodos(session)),
 	},
 	todo_write: {
 		family: 'todos',
@@ -7809,7 +7801,7 @@ export const ASK_TOOLS = toolsOf('agents', {
 	system_info: {
 		family: 'system',
 		description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
-		run: async (_args, { world, store, workspace }, signal) => {
+		run: async (_, { world, store, workspace }, signal) => {
 			const os = builtin('node:os')
 			const disk = await fs.promises.statfs(workspace.root)
 			const cwd = path.parse(world.home).root // no workspace says which program answers
@@ -8353,21 +8345,22 @@ export function addedLine({ name, transport, tools, skipped, profiles }: Added) 
 // 2. A word counts more when few tools have it, and in a name; SQLite takes its end off.
 // Not here: which tools are offered (§toolbox).
 
-const COMMON_WORD = /^(a|an|and|any|for|from|in|into|is|it|of|on|or|that|the|this|to|with|)$/i
+const COMMON_WORD = /^(a|an|and|for|from|in|is|it|of|on|or|that|the|this|to|with|)$/i
 
 const apart = (text: string) => text.replace(/([a-z0-9])([A-Z])/g, '$1 $2')
 
 /** Those that share words with `query`, best first. */
 export function selectTools<T extends Omit<ToolSchema, 'parameters'>>(query: string, tools: T[]) {
-	const all = apart(query).split(/[^\p{L}\p{N}]+/u)
-	const words = all.filter((word) => !COMMON_WORD.test(word))
+	const words = apart(query)
+		.split(/[^\p{L}\p{N}]+/u)
+		.filter((word) => !COMMON_WORD.test(word))
 	const db = new Db(':memory:')
 	db.exec('CREATE VIRTUAL TABLE tool USING fts5 (name, description, tokenize = porter)')
 	for (const [rowid, { name, description }] of tools.entries())
 		db.insert('tool', { rowid, name: apart(name), description })
 	const sql = 'SELECT rowid FROM tool WHERE tool MATCH ? ORDER BY bm25(tool, 3), rowid'
 	const begun = words.map((word) => `"${word}"${word[2] ? '*' : ''}`)
-	const found = words[0] ? db.all<{ rowid: number }>(sql, begun.join(' OR ')) : []
+	const found = db.all<{ rowid: number }>(sql, begun.join(' OR ') || '""')
 	db.close()
 	return found.flatMap(({ rowid }) => tools[rowid] ?? [])
 }
@@ -8643,17 +8636,17 @@ export class Tools {
 		const fits = (text: string) => byteLength(text) <= this.#options.resultMax
 		const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
 		const { output } = outcome
-		const { blocks } = output
 		const whole = redactor.redact(output.text)
-		const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
 		return {
 			kind: 'done',
 			output: {
 				...output,
 				text: fits(whole) ? whole : await this.#spill(name, whole),
 				structured: mapStrings(output.structured, (it) => brief(redactor.redact(it))) as Json,
-				...(blocks && { blocks: redactor.redactIn(blocks) }),
-				...(images && { images }),
+				...(output.blocks && { blocks: redactor.redactIn(output.blocks) }),
+				...(output.images && {
+					images: output.images.filter(({ base64 }) => !redactor.knows(base64)),
+				}),
 			},
 		}
 	}
@@ -8749,9 +8742,9 @@ export function systemPrompt({
 	hidden = [],
 	added,
 	schema,
-}: { world: Pick<World, 'platform' | 'now'> } & Loose<{
+}: { world: World } & Loose<{
 	root: string // none without tools
-	hidden: Pick<Tool, 'name' | 'origin'>[]
+	hidden: Tool[]
 	added: string
 	schema: JsonSchema
 }>) {
@@ -10010,9 +10003,8 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
 			if (event.kind === 'result' && spinner) {
 				const mark = event.reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
 				const short = (text: string) => visible(redactor.clip(text, 80))
-				const args = short(JSON.stringify(event.call.args))
-				const facts = err.paint(`${args} ${formatDuration(event.ms)}`, 'dim')
-				err.writeLine(`${mark} ${short(event.call.name)} ${facts}`)
+				const told = `${short(JSON.stringify(event.call.args))} ${formatDuration(event.ms)}`
+				err.writeLine(`${mark} ${short(event.call.name)} ${err.paint(told, 'dim')}`)
 				spinner.start('thinking')
 			}
 		},
@@ -10041,7 +10033,7 @@ export function jsonPresenter({ given, out, notice, redactor }: App, start?: Jso
 
 function streamLine(event: AgentEvent, redactor: Redactor) {
 	const { kind: type } = event
-	const clean = (text: string) => redactor.redact(text)
+	const { redact: clean } = redactor
 	if (type === 'usage') return { type, ...event.usage, cost: event.cost ?? null }
 	if ('text' in event) return { type, text: type === 'notice' ? clean(event.text) : event.text }
 	if (type === 'call') {
@@ -10285,7 +10277,7 @@ export async function oneShot(app: App, ask: () => Promise<Part[]>) {
 }
 
 /** The last line of a session's first prompt. */
-export function titleOf({ redactor }: Pick<App, 'redactor'>, parts: Part[]) {
+export function titleOf({ redactor }: App, parts: Part[]) {
 	const words = parts.findLast((part) => part.kind === 'text')?.text ?? ''
 	return visible(redactor.clip(words.trim().replace(/^[^]*\n\s*/, ''), 60))
 }

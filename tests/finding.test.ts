@@ -81,7 +81,10 @@ t.test('in a folder of a repository the rules above it count too', async (t) => 
     pack: {
       '.gitignore': '!keep.log\n',
       dist: { 'a.js': 'const\n' },
-      ...{ 'a.log': 'const\n', 'keep.log': 'const\n', 'local.ts': 'const\n', 'a.ts': 'const\n' },
+      'a.log': 'const\n',
+      'keep.log': 'const\n',
+      'local.ts': 'const\n',
+      'a.ts': 'const\n',
     },
   })
   const inside = async (folder: string) => {

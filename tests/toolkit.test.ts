@@ -6,6 +6,7 @@ import {
   takes,
   titleOf,
   toolsOf,
+  type App,
   type JsonObject,
   type Tool,
   type ToolContext,
@@ -153,7 +154,7 @@ t.test('no tool shows the half of a secret that it cuts', async (t) => {
   t.teardown(() => processes.stopAll())
   store.redactor.add('PIN', secret)
   await store.saveProfile({ name: 'p', prompt: around(70) })
-  const title = titleOf(store, [{ kind: 'text', text: around(50) }])
+  const title = titleOf(store as unknown as App, [{ kind: 'text', text: around(50) }])
   await store.createSession({ title, profile: '', model: '', workspace: '' })
   await processes.start({ command: `: ${around(65)}`, world: context.world, cwd: '/', env: {} })
   const patch = `--- a/edit\n+++ b/edit\n@@ -1,2 +1,2 @@\n-first!\n-${'-'.repeat(99)}\n+x\n+y\n`
