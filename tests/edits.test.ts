@@ -568,15 +568,17 @@ t.test('nothing is made where the workspace was', async (t) => {
 
 /** Until killed, `work/d` is by turns a folder and a link to `outside`. */
 async function flipper(t: Test, root: string) {
-  fs.symlinkSync(path.join(root, '../outside'), path.join(root, 'link'))
   // Where a tool has made the folder anew meanwhile, that one goes.
   const code = `const fs = require('fs')
-    const move = (from, to) => {
-      try { fs.renameSync(from, to) } catch { fs.rmSync(to, { recursive: true, force: true }) }
-      if (fs.lstatSync(from, { throwIfNoEntry: false })) fs.renameSync(from, to)
-    }
+    const attempt = (work) => { try { work(); return true } catch {} }
+    const clear = () => attempt(() => fs.rmSync('d', { recursive: true, force: true }))
     console.log('go')
-    for (;;) for (const [from, to] of ['de', ['link', 'd'], ['d', 'link'], 'ed']) move(from, to)`
+    for (;;) {
+      attempt(() => fs.renameSync('d', 'e'))
+      attempt(() => fs.symlinkSync('../outside', 'd'))
+      do clear()
+      while (!attempt(() => fs.renameSync('e', 'd')))
+    }`
   const child = spawn(process.execPath, ['-e', code], { cwd: root })
   const ended = once(child, 'exit')
   const stop = async () => {
