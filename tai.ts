@@ -92,7 +92,7 @@
 //   §servers    tools that manage MCP servers, and tools of theirs
 //     agreeTo repositoryOf readSource ...
 //   §ranker     which tools fit a few words
-//     wordsIn selectTools
+//     selectTools
 //   §toolbox    every tool, and the one way to call it
 //     TOOLS OWN_NAMES bridgedTools ...
 //   §prompts    what the model is told first
@@ -845,13 +845,13 @@ export class Redactor {
 		this.#pattern = undefined
 	}
 
-	known(text: string) {
+	known = (text: string) => {
 		const longestFirst = () => [...this.#names.keys()].toSorted((a, b) => b.length - a.length)
 		this.#pattern ??= RegExp(longestFirst().map(RegExp.escape).join('|'), 'g')
 		return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
 	}
 
-	redact(text: string) {
+	redact = (text: string) => {
 		let rest = this.known(text)
 		if (!ANY_SHAPE.test(rest)) return rest
 		for (const [name, shape] of Object.entries(SECRET_SHAPES))
@@ -859,12 +859,14 @@ export class Redactor {
 		return rest
 	}
 
+	/** Half a secret would not look like one. */
+	clip = (text: string, max: number) => clip(this.redact(text), max)
+
 	knows = (text: string) => this.known(text) !== text
 
-	/** Each text in it, names of fields too; most values hold no secret and stay as they are. */
 	redactIn<T>(value: T) {
 		const all = eachString(value).join('\n')
-		return this.redact(all) === all ? value : (mapStrings(value, (text) => this.redact(text)) as T)
+		return this.redact(all) === all ? value : (mapStrings(value, this.redact) as T)
 	}
 
 	/** What may begin a known value waits. */
@@ -2003,8 +2005,7 @@ export class Store {
 		return rows.map(({ line }) => line)
 	}
 
-	#knownJson = (value: unknown) =>
-		JSON.stringify(mapStrings(value, (text) => this.redactor.known(text)))
+	#knownJson = (value: unknown) => JSON.stringify(mapStrings(value, this.redactor.known))
 
 	#newRecord = (record: NewRecord) =>
 		this.#insertNew('records', this.redactor.redactIn({ ...record, tags: record.tags ?? [] }))
@@ -2039,6 +2040,9 @@ const statOf = (at: string) => attempt(() => fs.statSync(at))
 
 const lstatOf = (at: string) => attempt(() => fs.lstatSync(at))
 
+/** Neither through a link nor waiting for a pipe. */
+const AS_IT_IS = { flag: fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK }
+
 const isLink = (at: string) => lstatOf(at)?.isSymbolicLink()
 
 /** Throws TaiError for a path that it refuses. */
@@ -2072,13 +2076,32 @@ export class Workspace {
 		return passedPath(given, entry, why)
 	}
 
-	/** The caller closes it. */
-	async openForRead(given: string) {
-		const flags = fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK // for a FIFO
-		const handle = await fs.promises.open(await this.read(given), flags).catch(pathFault)
-		if ((await handle.stat()).isFile()) return handle
-		await handle.close()
-		return passedPath(given, handle, 'is not a regular file')
+	/** Of a regular file, no larger than `max`. */
+	async bytes(given: string, max = Infinity) {
+		const real = await this.read(given)
+		return this.inFolder(real, (at) => {
+			const stats = fs.lstatSync(at)
+			passedPath(given, at, !stats.isFile() && 'is not a regular file')
+			if (stats.size > max) fail(`${visible(given)} is too large: ${formatBytes(stats.size)}`)
+			return fs.readFileSync(at, AS_IT_IS)
+		})
+	}
+
+	/** Works there while its folder is held open: no link put in the way leads elsewhere. */
+	inFolder<T>(at: string, work: (at: string) => T) {
+		const folder = path.dirname(at)
+		passedPath(at, at, this.#closed(folder))
+		const fd = fs.openSync(folder, fs.constants.O_DIRECTORY)
+		const held = `/proc/self/fd/${fd}`
+		try {
+			const real = attempt(() => fs.readlinkSync(held)) // Linux
+			passedPath(at, at, (real ?? resolveReal(folder)) !== folder && 'was moved meanwhile')
+			return work(path.join(real ? held : folder, path.basename(at)))
+		} catch (error) {
+			return fail(visible(messageOf(error)).replaceAll(held, folder), Object(error).hint, error)
+		} finally {
+			fs.closeSync(fd)
+		}
 	}
 
 	hides = (absolute: string) => isInside(this.#home, absolute)
@@ -2092,6 +2115,7 @@ export class Workspace {
 	}
 
 	#closed(real: string) {
+		if (!fs.existsSync(this.root)) return `is in a workspace that is gone: ${visible(this.root)}`
 		if (!isInside(this.root, real)) return `is outside the workspace ${visible(this.root)}`
 		return this.hides(real) && 'belongs to tai itself'
 	}
@@ -2141,7 +2165,7 @@ export class WorkspaceLock {
 		db: Db // who may write to it may write the registry
 		root: string // real
 		group: () => string // whose processes share the lock
-		startOf: (pid: number) => string | undefined // undefined: it does not live
+		startOf: (pid: number) => string | undefined // of the living
 	}) {
 		this.#options = options
 		this.#file = path.join(options.world.home, 'workspace_registry.json')
@@ -2183,10 +2207,12 @@ export class WorkspaceLock {
 
 	#write(locks: object[]) {
 		const half = `${this.#file}.tmp`
-		withFaults(this.#file, () => {
+		try {
 			fs.writeFileSync(half, JSON.stringify({ locks }), { mode: 0o600 })
 			fs.renameSync(half, this.#file)
-		})
+		} catch (error) {
+			failBy(error, 'the workspace cannot be locked: ')
+		}
 	}
 }
 
@@ -4456,7 +4482,7 @@ export class McpStdioTransport extends RpcTransport {
 	#take() {
 		const text = this.#line.trim()
 		if (text === '' || this.receive(rpcParsed(text))) return
-		this.#aside.push(`\n${clip(this.#redactor.redact(text), MCP_ASIDE_MAX)}\n`)
+		this.#aside.push(`\n${this.#redactor.clip(text, MCP_ASIDE_MAX)}\n`)
 	}
 }
 
@@ -5019,7 +5045,7 @@ export class McpRegistry {
 				const gone = 'server = ? AND tool NOT IN (SELECT value FROM json_each(?))'
 				this.#db.run(`DELETE FROM ${table} WHERE ${gone}`, server, names)
 			}
-			const known = (text: string) => this.#store.redactor.known(text)
+			const { known } = this.#store.redactor
 			const others = listed
 				.map(pinned)
 				.filter((tool) => !this.accepts(server, tool))
@@ -5248,7 +5274,7 @@ export class McpBridge {
 		const used = texts.matchAll(/\$\{(input:[\w.-]+|[A-Za-z_]\w*)/g).map(([, it = '']) => it)
 		const argv = mcpArgv(entry, world.platform).map(shellWord).join(' ')
 		const set = Object.entries(env).map(([key, value]) =>
-			holdsSecret(key) ? key : `${key}=${shellWord(this.redact(clip(value, VALUE_SHOWN)))}`,
+			holdsSecret(key) ? key : `${key}=${shellWord(store.redactor.clip(value, VALUE_SHOWN))}`,
 		)
 		const rows = [
 			[`${name} ${command ? 'starts' : 'reaches'}`, command ? argv : (socket ?? url)],
@@ -5684,13 +5710,14 @@ export class Approvals {
 		const decided = { ...made, verdict: denial ? 'deny' : 'run' }
 		const text = verdict === 'run' ? '' : canonicalJson(args)
 		if (text || riskOf(call.annotations) !== 'low') {
-			const said = denial && { args: clip(redactor.redact(text), SAID_MAX) }
+			const said = denial && { args: redactor.clip(text, SAID_MAX) }
 			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
 			const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
 			await store.audit('approval', row, session, pace)
 		}
-		const line = () => redactor.redact(`runs ${nameCall(tool, exact)} ${visible(text)}`)
-		return { ...decided, denial, say: verdict === 'say' ? clip(line(), SAID_MAX) : undefined }
+		const line = () => `runs ${nameCall(tool, exact)} ${visible(text)}`
+		const say = verdict === 'say' ? redactor.clip(line(), SAID_MAX) : undefined
+		return { ...decided, denial, say }
 	}
 
 	async check(call: ApprovalRequest) {
@@ -5921,7 +5948,6 @@ function diskFault(error: unknown): never {
 // Not here: which paths are allowed (§workspace).
 
 const READ_LINES_MAX = 5_000
-const DIFF_TIME = SECOND
 
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
@@ -5954,8 +5980,6 @@ const isUtf8Text = (bytes: Buffer) => !bytes.includes(0) && builtin('node:buffer
 
 const withLf = (text: string) => text.replaceAll('\r\n', '\n')
 
-const linesWithEnds = (text: string) => text.match(/[^\n]*\n|[^\n]+$/g) ?? []
-
 /** What models take, by its beginning as Latin-1. */
 const IMAGES = {
 	'\u0089PNG': 'image/png',
@@ -5980,17 +6004,11 @@ function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail
 	return failAs(fault, 'convert text with iconv -t UTF-8; --file takes images')
 }
 
-async function wholeFile(given: string, workspace: Workspace, room: number) {
+async function wholeText(given: string, workspace: Workspace) {
 	const at = await workspace.read(given)
 	const name = workspace.show(at)
-	const { size } = statsOf(at, workspace, 'file')
-	if (size > room) fail(`${name} is too large: ${formatBytes(size)}`)
-	await using file = await workspace.openForRead(given)
-	return { bytes: await file.readFile(), name }
-}
-
-async function wholeText(given: string, workspace: Workspace) {
-	const { bytes, name } = await wholeFile(given, workspace, TOOL_TEXT_MAX)
+	statsOf(at, workspace, 'file')
+	const bytes = await workspace.bytes(given, TOOL_TEXT_MAX)
 	return { text: decodeText(bytes, name).replace(/^\ufeff/, ''), name }
 }
 
@@ -6004,12 +6022,11 @@ type NamedText = { name: string; text: string }
 /** Without a newline at its end. */
 export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3) {
 	const { createTwoFilesPatch, FILE_HEADERS_ONLY } = await import('diff')
-	const options = { context, timeout: DIFF_TIME, headerOptions: FILE_HEADERS_ONLY }
+	const options = { context, timeout: SECOND, headerOptions: FILE_HEADERS_ONLY }
 	const patch = createTwoFilesPatch(old.name, fresh.name, old.text, fresh.text, '', '', options)
 	return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
 
-/** Blank and false parts are none. */
 const joinParts = (parts: unknown[], by = '\n') => parts.filter(Boolean).join(by)
 
 const inBrackets = (remarks: unknown[]) => joinParts(remarks, '; ').replace(/^.+$/s, '[$&]')
@@ -6044,11 +6061,11 @@ async function walkTree(
 	return { entries, remarks, skipped }
 }
 
-function listLine({ at, name, kind }: WalkEntry) {
-	if (kind === 'folder') return `${name}/`
-	if (kind === 'file') return `${name}  ${formatBytes(lstatOf(at)?.size ?? 0)}`
-	if (kind !== 'link') return `${name}  (${kind})`
-	return `${name} -> ${fs.readlinkSync(at)}`
+function listLine({ at, name, kind, depth }: WalkEntry) {
+	const shown = '  '.repeat(depth) + name
+	if (kind === 'folder') return `${shown}/`
+	if (kind === 'file') return `${shown}  ${formatBytes(lstatOf(at)?.size ?? 0)}`
+	return shown + (kind === 'link' ? ` -> ${fs.readlinkSync(at)}` : `  (${kind})`)
 }
 
 const somePath = arg('In the workspace.')
@@ -6066,8 +6083,7 @@ export const FILE_TOOLS = toolsOf('files', {
 		core: true,
 		run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
 			const { text, name } = await wholeText(given, workspace)
-			// A part of a secret does not look like one.
-			const lines = linesWithEnds(store.redactor.redact(text))
+			const lines = store.redactor.redact(text).match(/[^\n]*\n|[^\n]+$/g) ?? []
 			const total = lines.length
 			if (total === 0) return '[the file is empty]'
 			if (offset > total) fail(`${name} has ${count(total, 'line')}; offset ${offset} is past them`)
@@ -6098,27 +6114,24 @@ export const FILE_TOOLS = toolsOf('files', {
 			}
 			const { entries, remarks, skipped } = await walkTree(root, judge, signal)
 			if (skipped > 0) remarks.push(`${count(skipped, 'hidden name')} left out`)
-			const lines = entries.map((entry) => '  '.repeat(entry.depth) + listLine(entry))
-			return joinParts([...lines, inBrackets(remarks)]) || '[it is empty]'
+			return joinParts([...entries.map(listLine), inBrackets(remarks)]) || '[it is empty]'
 		},
 	},
 	file_info: {
-		description: 'Tell kind, size, mode, times (UTC), link target and SHA-256 of a path.',
+		description: 'Kind, size, mode, times (UTC), link target and SHA-256 of a path.',
 		takes: { path: somePath, hash: arg.flag('Also the SHA-256.') },
 		run: async ({ path: given, hash }, { workspace }) => {
 			const stats = statsOf(await workspace.read(given), workspace)
 			const link = attempt(() => fs.readlinkSync(path.resolve(workspace.root, given)))
-			const file = hash && (await wholeFile(given, workspace, Infinity))
-			const facts = {
-				kind: kindOf(stats),
-				size: `${stats.size}`,
-				mode: (stats.mode & 0o7777).toString(8),
-				modified: stats.mtime.toISOString(),
-				created: stats.birthtime.toISOString(),
-				...(link && { link }),
-				...(file && { sha256: sha256(file.bytes) }),
-			}
-			return columns(Object.entries(facts))
+			return columns([
+				['kind', kindOf(stats)],
+				['size', `${stats.size}`],
+				['mode', (stats.mode & 0o7777).toString(8)],
+				['modified', stats.mtime.toISOString()],
+				['created', stats.birthtime.toISOString()],
+				...(link ? [['link', link]] : []),
+				...(hash ? [['sha256', sha256(await workspace.bytes(given))]] : []),
+			])
 		},
 	},
 })
@@ -6131,7 +6144,6 @@ export const FILE_TOOLS = toolsOf('files', {
 // wholly or not: journalled before, taken back when a path fails. Only what it left is undone.
 // Not here: what may be changed (§policy).
 
-const PATCH_FUZZ = 2 // lines, as in patch(1)
 const LIKE_LINES = 10_000
 const LIKE_ASKED = 12 // lines
 const LIKE_WIDTH = 120 // characters
@@ -6151,7 +6163,11 @@ function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): File
 	if (stats.isSymbolicLink()) return { kind: 'link', bytes: fs.readlinkSync(at, 'buffer') }
 	statsOf(at, workspace, 'file')
 	if (stats.size > room) fail(`${workspace.show(at)} is too large to be undone`, 'use shell_exec')
-	return { kind: 'file', bytes: fs.readFileSync(at), mode }
+	return {
+		kind: 'file',
+		bytes: workspace.inFolder(at, (it) => fs.readFileSync(it, AS_IT_IS)),
+		mode,
+	}
 }
 
 function placeOf(at: string, workspace: Workspace, room?: number) {
@@ -6189,21 +6205,26 @@ const fingerprint = ({ kind, bytes }: FileState) => `${kind} ${sha256(bytes)}`
 const turnOf = ({ at, after }: Change) => (after.kind === 'absent' ? -at.length : at.length)
 
 /** Readers see the old content or the new. */
-function putOne(at: string, { kind, bytes, mode }: FileState, world: World) {
-	const isFolder = lstatOf(at)?.isDirectory()
-	if (kind === 'absent') return isFolder ? fs.rmdirSync(at) : fs.rmSync(at, { force: true })
+function putOne(at: string, { kind, bytes, mode }: FileState, context: ToolContext) {
+	const { workspace, store } = context
+	const old = lstatOf(at)
+	const isFolder = old?.isDirectory()
+	if (kind === 'absent' && !old) return
 	const folder = path.dirname(at)
-	fs.mkdirSync(folder, { recursive: true })
-	if (kind === 'folder') return void fs.mkdirSync(at, { recursive: true, mode })
-	const temporary = path.join(folder, `.tai-${world.randomBytes(6).toString('hex')}.tmp`)
-	try {
-		if (kind === 'link') fs.symlinkSync(bytes, temporary)
-		else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
-		if (mode !== undefined) fs.chmodSync(temporary, mode)
-		fs.renameSync(temporary, at)
-	} finally {
-		fs.rmSync(temporary, { force: true })
-	}
+	if (!fs.existsSync(folder)) putOne(folder, { ...ABSENT, kind: 'folder' }, context)
+	workspace.inFolder(at, (it) => {
+		if (kind === 'absent') return isFolder ? fs.rmdirSync(it) : fs.rmSync(it)
+		if (kind === 'folder') return isFolder || fs.mkdirSync(it, { mode })
+		const temporary = path.join(it, `../.tai-${newId(store.db)}.tmp`)
+		try {
+			if (kind === 'link') fs.symlinkSync(bytes, temporary)
+			else fs.writeFileSync(temporary, bytes, { flag: 'wx', flush: true, mode: mode ?? 0o666 })
+			if (mode !== undefined) fs.chmodSync(temporary, mode)
+			return fs.renameSync(temporary, it)
+		} finally {
+			fs.rmSync(temporary, { force: true })
+		}
+	})
 }
 
 const diffSide = (name: string, { kind, bytes }: FileState) => ({
@@ -6229,21 +6250,21 @@ const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
 	...row,
 	run: async (args, context, signal) => {
 		const { changes, undoes, says } = await row.run(args, context, signal)
-		const { store, session, world } = context
-		const group = world.randomBytes(8).toString('hex')
-		const entries = changes.map(({ at, before: { kind, bytes, mode }, after }) => {
-			return { path: at, kind, before: bytes, mode, after: fingerprint(after), group }
+		const { store, session } = context
+		const group = newId(store.db)
+		const entries = changes.map(({ at, before: { bytes, ...before }, after }) => {
+			return { ...before, path: at, before: bytes, after: fingerprint(after), group }
 		})
 		if (!undoes) await store.pushUndo(session, entries)
 		await using back = new AsyncDisposableStack()
-		back.defer(() => store.dropUndo(session, [group]))
+		back.defer(() => store.dropUndo(session, [group]).catch(() => {})) // a full disk may refuse
 		for (const { at, before, after } of changes.toSorted((a, b) => turnOf(a) - turnOf(b))) {
 			await breathe(signal)
-			putOne(at, after, world)
-			back.defer(() => breathe().then(() => putOne(at, before, world)))
+			putOne(at, after, context)
+			back.defer(() => breathe().then(() => putOne(at, before, context)))
 		}
+		if (undoes) await store.dropUndo(session, undoes)
 		back.move()
-		await store.dropUndo(session, undoes ?? [])
 		return says ?? changeList(changes)
 	},
 })
@@ -6298,7 +6319,7 @@ async function parseDiff(patch: string) {
 
 type FilePatch = Awaited<ReturnType<typeof parseDiff>>[number]
 
-async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Change> {
+async function patchedFile(file: FilePatch, { workspace, store }: ToolContext): Promise<Change> {
 	const { name = 'a hunk without file', hunks, newMode = '', isNew, isGone } = file
 	if (!file.name || !hunks[0] || /^1[26]0/.test(newMode))
 		fail(`${name}: only lines of text files can be patched`, 'move_path renames and copies')
@@ -6307,21 +6328,24 @@ async function patchedFile(file: FilePatch, workspace: Workspace): Promise<Chang
 	const isThere = before.kind !== 'absent'
 	if (isNew && isThere) fail(`${name} exists already`)
 	if (!isNew && !isThere) failMissing(target.at, workspace)
-	const bytes = Buffer.from(await patchedText(decodeText(before.bytes, name), file))
+	const bytes = Buffer.from(await patchedText(decodeText(before.bytes, name), file, store))
 	const mode = newMode ? parseInt(newMode, 8) & 0o777 : before.mode
 	if (isGone && bytes.length) fail(`${name}: the patch deletes the file but not all its lines`)
 	return { ...target, after: isGone ? ABSENT : { kind: 'file', bytes, mode } }
 }
 
-async function patchedText(whole: string, { hunks, name, ...file }: FilePatch) {
+async function patchedText(whole: string, { hunks, name, ...file }: FilePatch, store: Store) {
 	const { applyPatch } = await import('diff')
 	const [, bom = '', text = ''] = /^(\ufeff?)([^]*)/.exec(whole) ?? []
 	const patched = (n: number) =>
-		applyPatch(text, { ...file, hunks: hunks.slice(0, n) }, { fuzzFactor: PATCH_FUZZ })
+		applyPatch(text, { ...file, hunks: hunks.slice(0, n) }, { fuzzFactor: 2 }) // as in patch(1)
 	const result = patched(hunks.length)
 	if (result !== false) return bom + result
 	const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
-	const near = nearestPlace(text, sideOf(hunks[bad]?.lines ?? [], '-').join('\n'))
+	const near = nearestPlace(
+		store.redactor.redact(text),
+		sideOf(hunks[bad]?.lines ?? [], '-').join('\n'),
+	)
 	fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
 }
 
@@ -6347,7 +6371,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 		},
 		annotations: DESTROYS,
 		core: true,
-		run: async (args, { workspace }) => {
+		run: async (args, { workspace, store: { redactor } }) => {
 			const target = await writeTarget(args.path, workspace)
 			const { before, shown } = target
 			if (before.kind === 'absent') failMissing(target.at, workspace)
@@ -6358,7 +6382,8 @@ export const EDIT_TOOLS = toolsOf('files', {
 			const end = text.includes('\r\n') && text.includes(crlf) ? '\r\n' : '\n'
 			const pieces = text.split(end === '\n' ? old : crlf)
 			const places = pieces.length - 1
-			if (places === 0) fail(`\`old\` is not in ${shown}; ${nearestPlace(text, old)}`)
+			if (places === 0)
+				fail(`\`old\` is not in ${shown}; ${nearestPlace(redactor.redact(text), old)}`)
 			if (places > 1 && !args.replace_all)
 				fail(`\`old\` stands in ${shown} in ${places} places`, 'make it longer, or set replace_all')
 			const bytes = Buffer.from(pieces.join(fresh.replaceAll('\n', end)))
@@ -6377,9 +6402,9 @@ export const EDIT_TOOLS = toolsOf('files', {
 			const files = await parseDiff(patch).catch(() => []) // running it says what is wrong
 			return files.flatMap(({ names }) => names)
 		},
-		run: async ({ patch, dry_run }, { workspace }) => {
+		run: async ({ patch, dry_run }, context) => {
 			const files = await parseDiff(patch)
-			const changes = await Array.fromAsync(files, (file) => patchedFile(file, workspace))
+			const changes = await Array.fromAsync(files, (file) => patchedFile(file, context))
 			if (new Set(changes.map(({ at }) => at)).size < changes.length)
 				fail('a file stands in the patch twice')
 			if (!dry_run) return { changes }
@@ -6464,37 +6489,43 @@ export const EDIT_TOOLS = toolsOf('files', {
 //
 // A deeper ignore file wins; whoever names an ignored folder sees into it. What is not shown is
 // counted. No pattern hangs the program: V8's watchdog (node:vm) ends even one that backtracks.
-// Not here: ignore files above the workspace.
+// Not here: git's core.excludesFile.
 
 const IGNORE_FILES = ['.git/info/exclude', '.gitignore', '.ignore']
 const GREP_BATCH = 64
-const PATIENCE = 2 * SECOND
-const IGNORE_MAX = MB // larger ones count as empty
-const GLOB_MAX = 1_000 // characters; more take minutes to compile
-const GREP_TIME = 30 * SECOND
 const GREP_TEXT_MAX = 400 // characters
 
-/** Folders above a path are taken to be let in. */
+/** It and the folders above, without `end`. */
+function pathsUp(at: string, end = ''): string[] {
+	const above = path.dirname(at)
+	if (at === end) return []
+	return at === above ? [at] : [at, ...pathsUp(above, end)]
+}
+
+/** From the repository's top down. Folders above a path are taken to be let in. */
 async function ignoreRules(root: string) {
 	const { default: ignore } = await import('ignore')
 	const known = new Map<string, ReturnType<typeof ignore>>()
+	let top = pathsUp(root).find((at) => fs.existsSync(path.join(at, '.git'))) ?? root
 	const readRules = (folder: string) => {
 		const texts = IGNORE_FILES.map((name) => textIfThere(path.join(folder, name)))
 		return ignore({ ignoreCase: false }).add(texts.join('\n'))
 	}
-	return (at: string, folder: boolean) => {
+	const ignored = (at: string, folder: boolean) => {
 		for (let above = path.dirname(at); ; above = path.dirname(above)) {
 			const name = relativePath(above, at)
 			const said = known.getOrInsertComputed(above, readRules).test(folder ? `${name}/` : name)
 			if (said.ignored || said.unignored) return said.ignored
-			if (above === root) return false
+			if (above === top) return false
 		}
 	}
+	if (top !== root && ignored(root, true)) top = root
+	return ignored
 }
 
 function textIfThere(file: string) {
 	const stats = lstatOf(file)
-	const isFit = stats?.isFile() && stats.size <= IGNORE_MAX
+	const isFit = stats?.isFile() && stats.size <= MB
 	return (isFit && attempt(() => fs.readFileSync(file, 'utf8'))) || ''
 }
 
@@ -6505,21 +6536,22 @@ async function findFiles(
 	signal: AbortSignal,
 ) {
 	const ignored = await ignoreRules(workspace.root)
-	let named = false
-	for (let at = top; at !== workspace.root; at = path.dirname(at)) named ||= ignored(at, true)
+	const named = pathsUp(top, workspace.root).some((at) => ignored(at, true))
 	const judge = ({ at, name, kind }: WalkEntry) => {
 		const closed = name === '.git' || workspace.hides(at)
 		return closed || (!named && ignored(at, kind === 'folder')) ? 'skip' : 'enter'
 	}
 	const { entries, remarks } = await walkTree(top, judge, signal)
 	const fits = ({ at, kind }: WalkEntry) => kind === 'file' && wanted(relativePath(top, at))
-	const found = runBounded(() => entries.filter(fits))
-	return { entries: found ?? fail('the glob takes too long'), remarks }
+	return {
+		entries: runBounded(() => entries.filter(fits)) ?? fail('the glob takes too long'),
+		remarks,
+	}
 }
 
 async function compileGlob(glob: string, options = {}) {
-	if (glob.length > GLOB_MAX) fail(`the glob is over ${GLOB_MAX} characters`)
-	return (await import('picomatch')).default(glob, options)
+	const { default: compile } = await import('picomatch')
+	return runBounded(() => compile(glob, options)) ?? fail('the glob takes too long')
 }
 
 async function splitGlob(pattern: string) {
@@ -6541,14 +6573,14 @@ function compilePattern(pattern: string, ignoreCase: boolean) {
 /** Undefined if it was stopped, even inside a regular expression. */
 export function runBounded<T>(work: () => T): T | undefined {
 	try {
-		return builtin('node:vm').runInNewContext('work()', { work }, { timeout: PATIENCE })
+		return builtin('node:vm').runInNewContext('work()', { work }, { timeout: 2 * SECOND })
 	} catch (error) {
 		if (codeOf(error) === 'ERR_SCRIPT_EXECUTION_TIMEOUT') return undefined
 		throw error
 	}
 }
 
-type GrepFile = { shown: string; lines: string[]; places: Map<number, number> }
+type GrepFile = Awaited<ReturnType<typeof grepFile>>[number]
 
 function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 	let [found, last] = [0, '']
@@ -6565,14 +6597,13 @@ function matchFiles(files: GrepFile[], regexp: RegExp, room: number) {
 	return total ?? fail(`the pattern takes too long (stopped in ${last})`)
 }
 
-async function linesOfFile(at: string, redactor: Redactor) {
-	const isSmall = Number(lstatOf(at)?.size) <= GREP_FILE_MAX
-	const bytes = isSmall && (await fs.promises.readFile(at).catch(() => undefined))
-	if (!bytes || bytes.includes(0)) return undefined
-	const text = bytes.toString()
-	// Alone, a line of a key does not look like one.
-	const safe = text.includes('PRIVATE KEY-----') ? redactor.redact(text) : text
-	return linesWithEnds(safe).map((line) => line.replace(/\r?\n$/, ''))
+/** What matches or is cut could tell of a secret. */
+async function grepFile(at: string, { workspace, store }: ToolContext) {
+	const bytes = await workspace.bytes(at, GREP_FILE_MAX).catch(() => undefined)
+	if (!bytes || bytes.includes(0)) return []
+	const lines = store.redactor.redact(bytes.toString()).split(/\r?\n/)
+	if (!lines.at(-1)) lines.pop()
+	return [{ shown: workspace.show(at), lines, places: new Map<number, number>() }]
 }
 
 function grepRows({ shown, lines, places }: GrepFile, around: number) {
@@ -6586,9 +6617,8 @@ function grepRows({ shown, lines, places }: GrepFile, around: number) {
 }
 
 function aroundMatch(text = '', at = 0) {
-	const from = text.length > GREP_TEXT_MAX ? at - GREP_TEXT_MAX / 4 : 0
-	const part = clip(text.slice(Math.max(0, from)), GREP_TEXT_MAX).toWellFormed()
-	return from > 0 ? `…${part}` : part
+	const from = text.length > GREP_TEXT_MAX ? Math.max(0, at - GREP_TEXT_MAX / 4) : 0
+	return (from ? '…' : '') + clip(text.slice(from), GREP_TEXT_MAX).toWellFormed()
 }
 
 function leftOut(found: number, limit: number, noun: string) {
@@ -6616,12 +6646,13 @@ export const FIND_TOOLS = toolsOf('files', {
 			const start = await workspace.read(path.resolve(top, dir))
 			const wanted = await compileGlob(base)
 			const { entries, remarks } = await findFiles(start, wanted, workspace, signal)
-			const newest = entries
-				.map(({ at }) => ({ at, time: lstatOf(at)?.mtimeMs ?? 0 }))
-				.toSorted((a, b) => b.time - a.time)
-			const paths = newest.slice(0, args.limit).map(({ at }) => workspace.show(at))
-			const head = leftOut(newest.length, args.limit, 'file')
-			return joinParts([...paths, inBrackets([head, ...remarks])])
+			const timed = entries.map(({ at }) => [lstatOf(at)?.mtimeMs ?? 0, at] as const)
+			const newest = timed.toSorted(([a], [b]) => b - a).slice(0, args.limit)
+			const head = leftOut(entries.length, args.limit, 'file')
+			return joinParts([
+				...newest.map(([, at]) => workspace.show(at)),
+				inBrackets([head, ...remarks]),
+			])
 		},
 	},
 	grep: {
@@ -6635,28 +6666,24 @@ export const FIND_TOOLS = toolsOf('files', {
 			limit: limitTo(1000, 100),
 		},
 		core: true,
-		run: async ({ glob = '*', limit, ...args }, { workspace, store: { redactor } }, signal) => {
+		run: async ({ glob = '*', limit, ...args }, context, signal) => {
+			const { workspace } = context
 			const regexp = compilePattern(args.pattern, args.ignore_case)
 			const top = await workspace.read(args.path)
 			const wanted = await compileGlob(glob, { dot: true, basename: !glob.includes('/') })
-			const { entries, remarks } = statsOf(top, workspace).isFile()
-				? { entries: [{ at: top }], remarks: [] as string[] }
+			const { entries, remarks = [] } = statsOf(top, workspace).isFile()
+				? { entries: [{ at: top }] }
 				: await findFiles(top, wanted, workspace, signal)
 			const rows: string[] = []
 			let [total, passed] = [0, 0]
-			using time = timeout(GREP_TIME, () => new TaiError('too much to search: narrow it'), signal)
+			using time = timeout(30 * SECOND, () => new TaiError('too much to search: narrow it'), signal)
 			for (let next = 0; next < entries.length; next += GREP_BATCH) {
+				await sleep(0)
 				time.signal.throwIfAborted()
-				const reading = entries.slice(next, next + GREP_BATCH).map(async ({ at }) => {
-					const lines = await linesOfFile(at, redactor)
-					if (!lines) passed += 1
-					return {
-						shown: workspace.show(at),
-						lines: lines ?? [],
-						places: new Map<number, number>(),
-					}
-				})
-				const files = await Promise.all(reading)
+				const batch = entries.slice(next, next + GREP_BATCH)
+				const read = await Array.fromAsync(batch, ({ at }) => grepFile(at, context))
+				const files = read.flat()
+				passed += batch.length - files.length
 				total += matchFiles(files, regexp, limit - total)
 				rows.push(...files.flatMap((file) => grepRows(file, args.context)))
 			}
@@ -6692,7 +6719,7 @@ const stateOf = ({ exit }: ChildGroup) => (exit ? howEnded(exit) : 'running')
 export const SHELL_TOOLS = toolsOf('process', {
 	shell_exec: {
 		family: 'shell',
-		description: 'Run a shell command and what it starts to its end, and return the output.',
+		description: 'Run a shell command and what it starts to its end; returns the output.',
 		takes: {
 			...COMMAND_LINE,
 			timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
@@ -6756,9 +6783,9 @@ export const SHELL_TOOLS = toolsOf('process', {
 	},
 	process_list: {
 		description: 'List the background processes.',
-		run: async (_args, { processes }) => {
+		run: async (_, { processes, store: { redactor } }) => {
 			const rows = processes.list().map(({ id, label, group, bytes }) => {
-				const name = clip(visible(label), 80)
+				const name = visible(redactor.clip(label, 80))
 				return [id, stateOf(group), `pid ${group.pid}`, formatBytes(bytes()), name]
 			})
 			return columns(rows) || 'no background processes'
@@ -6766,10 +6793,14 @@ export const SHELL_TOOLS = toolsOf('process', {
 	},
 })
 
-type CommandLine = { command: string } & Loose<{ cwd: string; env: Record<string, string> }>
-
-async function commandStart(context: ToolContext, { command, cwd = '.', env }: CommandLine) {
-	const { world, workspace, store } = context
+async function commandStart(
+	{ world, workspace, store }: ToolContext,
+	{
+		command,
+		cwd = '.',
+		env,
+	}: { command: string } & Loose<{ cwd: string; env: Record<string, string> }>,
+) {
 	const real = await workspace.read(cwd)
 	return { command, cwd: real, env: childEnv(world, store.redactor, env), world }
 }
@@ -7123,7 +7154,8 @@ export const WEB_TOOLS = toolsOf('web', {
 			const request = { url, redirects: WEB_REDIRECTS }
 			const { status, type, body, url: at } = await publicReply(context, request, signal)
 			const isPage = format !== 'html' && type.includes('html')
-			const page = isPage ? await pageText(body, at, format) : body
+			const whole = isPage ? await pageText(body, at, format) : body
+			const page = context.store.redactor.redact(whole)
 			const start = headBytes(page, max_bytes)
 			const left = byteLength(page) - byteLength(start)
 			const rest = left > 0 ? `\n\n[${left} more bytes]` : ''
@@ -7450,7 +7482,7 @@ function sumUp(items: { size: number }[], room: number) {
 }
 
 async function openArchive(given: string, workspace: Workspace) {
-	const { bytes, name } = await wholeFile(given, workspace, ARCHIVE_MAX)
+	const bytes = await workspace.bytes(given, ARCHIVE_MAX)
 	const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, bytes.length * ARCHIVE_RATIO_MAX))
 	try {
 		const start = bytes.toString('latin1', 0, 2)
@@ -7459,7 +7491,7 @@ async function openArchive(given: string, workspace: Workspace) {
 		const items = await (start === 'PK' ? zipItems(bytes) : tarItems(plain))
 		return { items, sum: sumUp(items, room) }
 	} catch (cause) {
-		failBy(cause, `${visible(name)} is no .zip, .tar or .tar.gz to unpack: `)
+		failBy(cause, `${visible(given)} is no .zip, .tar or .tar.gz to unpack: `)
 	}
 }
 
@@ -7678,12 +7710,11 @@ async function recordPreview({ id = '' }, { store }: ToolContext) {
 
 const SETS = annotate('Medium', 'changes', { idempotent: true })
 
-const TODOS_MAX = 200
 const TODO_MARKS = { pending: ' ', in_progress: '>', done: 'x', cancelled: '-' }
 
 function showTodos(todos: Todo[]) {
 	const lines = todos.map(({ id, text, status }) => `[${TODO_MARKS[status]}] ${id}: ${text}`)
-	return lines.join('\n') || 'the list is empty'
+	return joinParts(lines) || 'the list is empty'
 }
 
 const TODO = takes({
@@ -7702,7 +7733,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 		},
 		run: async ({ id, offset, limit }, { store, config }) => {
 			const record = await recordOf(store, id)
-			const bytes = Buffer.from(record.body)
+			const bytes = Buffer.from(store.redactor.redact(record.body))
 			const from = characterStart(bytes, offset)
 			const size = Math.min(limit, config.number('result_max') - RECORD_HEAD)
 			const end = characterStart(bytes, from + Math.max(4, size))
@@ -7727,9 +7758,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
 			if (content.trim() === '') fail('the content is empty')
 			if (id === undefined) {
 				const [line = ''] = content.trim().split('\n', 1)
-				const named = title || clip(line, RECORD_TITLE)
-				const made = { kind, title: named, body: content, tags, session }
-				return `saved ${kind} ${await store.addRecord(made)}`
+				const text = { title: title || store.redactor.clip(line, RECORD_TITLE), body: content }
+				return `saved ${kind} ${await store.addRecord({ kind, ...text, tags, session })}`
 			}
 			const old = await recordOf(store, id)
 			if (['spill', 'summary'].includes(old.kind))
@@ -7746,13 +7776,13 @@ export const NOTE_TOOLS = toolsOf('vault', {
 			limit: limitTo(50, 10),
 		},
 		run: async ({ query, kind, limit }, { store }) => {
-			const filter = { limit, query: query.trim() || undefined }
-			const hits = await store.listRecords(kind === 'any' ? filter : { kind, ...filter })
-			const lines = hits.map((hit) => {
-				const snippet = hit.snippet.replace(/\s+/g, ' ').trim()
-				return `${recordName(hit)} (${formatBytes(hit.bytes)})\n    ${snippet}`
+			const of = kind === 'any' ? undefined : kind
+			const hits = await store.listRecords({ limit, query: query.trim() || undefined, kind: of })
+			const lines = hits.map(({ snippet, bytes, ...hit }) => {
+				const shown = snippet.replace(/\s+/g, ' ').trim()
+				return `${recordName(hit)} (${formatBytes(bytes)})\n    ${shown}`
 			})
-			return lines.join('\n') || `nothing matches "${visible(query)}"`
+			return joinParts(lines) || `nothing matches "${visible(query)}"`
 		},
 	},
 	vault_delete: {
@@ -7769,16 +7799,15 @@ export const NOTE_TOOLS = toolsOf('vault', {
 	todo_read: {
 		family: 'todos',
 		description: 'Read the task list of this session.',
-		run: async (_args, { store, session }) => showTodos(await store.getTodos(session)),
+		run: async (_, { store, session }) => showTodos(await store.getTodos(session)),
 	},
 	todo_write: {
 		family: 'todos',
 		description: 'Replace the task list of this session.',
-		takes: { items: arg.list(TODO, 'The whole list, in order.') },
+		takes: { items: arg.list(TODO, 'The whole list, in order.', { maxItems: 200 }) },
 		annotations: SETS,
 		core: true,
 		run: async ({ items }, { store, session }) => {
-			if (items.length > TODOS_MAX) fail(`more than ${TODOS_MAX} tasks`)
 			const taken = items.flatMap(({ id }) => id ?? [])
 			const free = items.map((_, i) => `${i + 1}`).filter((id) => !taken.includes(id))
 			const todos = items.map(({ id = free.shift() ?? '', ...todo }) => ({ id, ...todo }))
@@ -7911,7 +7940,7 @@ export const ASK_TOOLS = toolsOf('agents', {
 	system_info: {
 		family: 'system',
 		description: 'OS, CPU, memory, disk, versions of common tools, workspace root.',
-		run: async (_args, { world, store, workspace }, signal) => {
+		run: async (_, { world, store, workspace }, signal) => {
 			const os = builtin('node:os')
 			const disk = await fs.promises.statfs(workspace.root)
 			const cwd = path.parse(world.home).root // no workspace says which program answers
@@ -8072,7 +8101,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			if (!stored.some(({ name }) => name === 'default')) stored.unshift({ name: 'default' })
 			const rows = stored.map(({ prompt, name = '', ...row }) => {
 				const servers = serversFor(name, bridge)
-				const start = prompt && clip(prompt, RECORD_TITLE)
+				const start = prompt && store.redactor.clip(prompt, RECORD_TITLE)
 				return { name, current: name === current, ...row, prompt: start, servers }
 			})
 			return linesOf(rows)
@@ -8453,40 +8482,27 @@ export function addedLine({ name, transport, tools, skipped, profiles }: Added) 
 //#region §ranker: which tools fit a few words
 //
 // 1. The same input gives the same order.
-// 2. A word counts more when few tools have it, and in a name.
+// 2. A word counts more when few tools have it, and in a name; SQLite takes its end off.
 // Not here: which tools are offered (§toolbox).
 
-const NAME_WEIGHT = 3
-const COMMON_WORD = /^(a|an|and|any|for|from|in|into|is|it|of|on|or|that|the|this|to|with|)$/
+const COMMON_WORD = /^(a|an|and|for|from|in|is|it|of|on|or|that|the|this|to|with|)$/i
 
-/** Lower case, camelCase and snake_case apart, plural and verb ends off. */
-export function wordsIn(text: string) {
-	return text
-		.replace(/([a-z0-9])([A-Z])/g, '$1 $2')
-		.toLowerCase()
-		.split(/[^\p{L}\p{N}]+/u)
-		.filter((word) => !COMMON_WORD.test(word))
-		.map((word) => (word.length > 4 ? word.replace(/(ing|ies|es|s|ed)$/, '') : word))
-}
+const apart = (text: string) => text.replace(/([a-z0-9])([A-Z])/g, '$1 $2')
 
 /** Those that share words with `query`, best first. */
 export function selectTools<T extends Omit<ToolSchema, 'parameters'>>(query: string, tools: T[]) {
-	const rows = tools.map((tool) => [tool, wordsIn(tool.name), wordsIn(tool.description)] as const)
-	const scores = new Map<T, number>()
-	for (const word of new Set(wordsIn(query))) {
-		const weights = rows.map(([tool, name, rest]) => {
-			return [tool, NAME_WEIGHT * hitWeight(word, name) + hitWeight(word, rest)] as const
-		})
-		const having = weights.filter(([, weight]) => weight)
-		const rarity = Math.log(1 + (rows.length + 0.5) / (having.length + 0.5))
-		for (const [tool, weight] of having) scores.set(tool, (scores.get(tool) ?? 0) + rarity * weight)
-	}
-	return [...scores].toSorted(([, a], [, b]) => b - a).map(([tool]) => tool)
-}
-
-function hitWeight(word: string, among: string[]) {
-	if (among.includes(word)) return 1
-	return word.length > 2 && among.some((other) => other.startsWith(word)) ? 0.5 : 0
+	const words = apart(query)
+		.split(/[^\p{L}\p{N}]+/u)
+		.filter((word) => !COMMON_WORD.test(word))
+	const db = new Db(':memory:')
+	db.exec('CREATE VIRTUAL TABLE tool USING fts5 (name, description, tokenize = porter)')
+	for (const [rowid, { name, description }] of tools.entries())
+		db.insert('tool', { rowid, name: apart(name), description })
+	const sql = 'SELECT rowid FROM tool WHERE tool MATCH ? ORDER BY bm25(tool, 3), rowid'
+	const begun = words.map((word) => `"${word}"${word[2] ? '*' : ''}`)
+	const found = db.all<{ rowid: number }>(sql, begun.join(' OR ') || '""')
+	db.close()
+	return found.flatMap(({ rowid }) => tools[rowid] ?? [])
 }
 
 //#endregion §ranker
@@ -8757,24 +8773,24 @@ export class Tools {
 
 	async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
 		const { redactor } = this.context.store
-		const clean = (text: string) => redactor.redact(text)
 		if (outcome.kind === 'refused')
-			return mapStrings(outcome, (text) => clip(clean(text), RECORD_PREVIEW)) as Outcome // a caller's words may be long
+			return mapStrings(outcome, (it) => redactor.clip(it, RECORD_PREVIEW)) as Outcome // a caller's words may be long
 		const fits = (text: string) => byteLength(text) <= this.#options.resultMax
 		const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
 		const { output } = outcome
 		const all = eachString(output).join('\n')
-		if (fits(all) && clean(all) === all) return outcome // nearly always
-		const whole = clean(output.text)
-		const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
+		if (fits(all) && redactor.redact(all) === all) return outcome // nearly always
+		const whole = redactor.redact(output.text)
 		return {
 			kind: 'done',
 			output: {
 				...output,
 				text: fits(whole) ? whole : await this.#spill(name, whole),
-				structured: mapStrings(output.structured, (it) => brief(clean(it))) as Json,
-				blocks: mapStrings(output.blocks ?? [], clean) as JsonObject[],
-				...(images && { images }),
+				structured: mapStrings(output.structured, (it) => brief(redactor.redact(it))) as Json,
+				...(output.blocks && { blocks: redactor.redactIn(output.blocks) }),
+				...(output.images && {
+					images: output.images.filter(({ base64 }) => !redactor.knows(base64)),
+				}),
 			},
 		}
 	}
@@ -8871,9 +8887,9 @@ export function systemPrompt({
 	hidden = [],
 	added,
 	schema,
-}: { world: Pick<World, 'platform' | 'now'> } & Loose<{
+}: { world: World } & Loose<{
 	root: string // none without tools
-	hidden: Pick<Tool, 'name' | 'origin'>[]
+	hidden: Tool[]
 	added: string
 	schema: JsonSchema
 }>) {
@@ -10128,10 +10144,9 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
 			}
 			if (event.kind === 'result' && spinner) {
 				const mark = event.reply.isError ? err.paint('✗', 'red') : err.paint('✓', 'green')
-				const short = (text: string) => visible(clip(text, 80))
-				const args = short(redactor.redact(JSON.stringify(event.call.args)))
-				const facts = err.paint(`${args} ${formatDuration(event.ms)}`, 'dim')
-				err.writeLine(`${mark} ${short(event.call.name)} ${facts}`)
+				const short = (text: string) => visible(redactor.clip(text, 80))
+				const told = `${short(JSON.stringify(event.call.args))} ${formatDuration(event.ms)}`
+				err.writeLine(`${mark} ${short(event.call.name)} ${err.paint(told, 'dim')}`)
 				spinner.start('thinking')
 			}
 		},
@@ -10160,7 +10175,7 @@ export function jsonPresenter({ given, out, notice, redactor }: App, start?: Jso
 
 function streamLine(event: AgentEvent, redactor: Redactor) {
 	const { kind: type } = event
-	const clean = (text: string) => redactor.redact(text)
+	const { redact: clean } = redactor
 	if (type === 'usage') return { type, ...event.usage, cost: event.cost ?? null }
 	if ('text' in event) return { type, text: type === 'notice' ? clean(event.text) : event.text }
 	if (type === 'call') {
@@ -10372,7 +10387,7 @@ async function delegated(app: App, parent: Tools, asked: Delegation, signal: Abo
 async function playApart(app: App, seat: Talk, task: string, signal: AbortSignal) {
 	const { redactor } = app
 	const parts = [textPart(redactor.known(task))]
-	const talk = await converse(app, { title: titleOf(parts), ...seat })
+	const talk = await converse(app, { title: titleOf(app, parts), ...seat })
 	let said = ''
 	const result = await resultOf(talk.agent.runTurn(parts, signal), (event) => {
 		if (event.kind === 'text') said += event.text
@@ -10402,7 +10417,7 @@ export async function oneShot(app: App, ask: () => Promise<Part[]>) {
 	let talk: Conversation | undefined
 	try {
 		const parts = await ask()
-		talk = await openConversation(app, titleOf(parts))
+		talk = await openConversation(app, titleOf(app, parts))
 		const failure = await playTurn(app, talk, parts, app.signal)
 		if (failure) throw failure
 	} catch (error) {
@@ -10412,9 +10427,9 @@ export async function oneShot(app: App, ask: () => Promise<Part[]>) {
 }
 
 /** The last line of a session's first prompt. */
-export function titleOf(parts: Part[]) {
+export function titleOf({ redactor }: App, parts: Part[]) {
 	const words = parts.findLast((part) => part.kind === 'text')?.text ?? ''
-	return clip(visible(words.trim().replace(/^[^]*\n\s*/, '')), 60)
+	return visible(redactor.clip(words.trim().replace(/^[^]*\n\s*/, ''), 60))
 }
 
 function safeParts({ redactor, notice }: App, parts: Part[]) {
@@ -10736,9 +10751,8 @@ const TEMPLATES = [{ uriTemplate: `${RESOURCE_ROOT}{+path}`, name: 'workspace' }
 
 async function isHidden(real: string, { root, show }: Workspace) {
 	const ignored = await ignoreRules(root)
-	let hidden = !isPublicName(show(real))
-	for (let at = real; at !== root; at = path.dirname(at)) hidden ||= ignored(at, at !== real)
-	return hidden
+	const isIgnored = (at: string) => ignored(at, at !== real)
+	return !isPublicName(show(real)) || pathsUp(real, root).some(isIgnored)
 }
 
 /** Throws TaiError. */
@@ -10747,10 +10761,9 @@ export async function readResource({ workspace, redactor, fixed }: Shelf, uri: s
 	if (own) return own
 	const name = attempt(() => decodeURIComponent(RESOURCE_URI.exec(uri)?.[1] ?? '')) ?? ''
 	const real = await workspace.read(name).catch(() => '')
-	const stats = statOf(real)
-	if (!stats?.isFile() || (await isHidden(real, workspace)))
+	if (!statOf(real)?.isFile() || (await isHidden(real, workspace)))
 		fail('there is no such resource', 'resources/list names them')
-	const { bytes } = await wholeFile(name, workspace, TOOL_TEXT_MAX)
+	const bytes = await workspace.bytes(name, TOOL_TEXT_MAX)
 	if (isUtf8Text(bytes))
 		return { uri, mimeType: mimeOf(name), text: redactor.redact(bytes.toString()) }
 	if (redactor.knows(bytes.toString('latin1'))) fail('it holds a secret')

@@ -1,8 +1,13 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
+import { spawn } from 'node:child_process'
+import { hash } from 'node:crypto'
+import { once } from 'node:events'
 import * as fs from 'node:fs'
 import * as path from 'node:path'
 import { EDIT_TOOLS, nearestPlace, type JsonObject } from '../tai.ts'
 import { bench, row } from './fakes/bench.ts'
+
+const SHA_OUTSIDE = hash('sha256', 'outside\n')
 
 const numbered = (n: number): string =>
   Array.from({ length: n }, (_, i) => `line ${i + 1}\n`).join('')
@@ -506,4 +511,117 @@ t.test('a call that fails half-way takes back what it did', async (t) => {
   t.equal(reply.isError, true, reply.text)
   t.equal(text('a'), 'a\n')
   t.match(await call('undo_edit', {}), { text: /no change of a file tool to undo/ })
+})
+
+t.test('what cannot be recorded on a full disk is not done', async (t) => {
+  const { call, text, context } = await bench(t, { a: '0\n' })
+  await call('write_file', { path: 'a', content: '1\n' })
+  const fillUp = (what: string) =>
+    context.store.db.exec(`CREATE TRIGGER full BEFORE ${what} ON undo BEGIN
+      SELECT RAISE (ABORT, 'disk full'); END`)
+  fillUp('DELETE')
+  await t.rejects(call('undo_edit', {}), { message: /disk full/ })
+  t.equal(text('a'), '1\n', 'the undoing is taken back')
+  context.store.db.exec('DROP TRIGGER full')
+  fillUp('INSERT')
+  for (const [name, args] of [
+    ['write_file', { content: '2\n' }],
+    ['delete_path', {}],
+  ] as const)
+    await t.rejects(call(name, { path: 'a', ...args }), { message: /disk full/ })
+  t.equal(text('a'), '1\n')
+  context.store.db.exec('DROP TRIGGER full')
+  t.equal((await call('undo_edit', {})).text, 'undid 1 change\nchanged a')
+  t.equal(text('a'), '0\n')
+})
+
+t.test('a failed change whose record stays on a full disk says why it failed', async (t) => {
+  const { call, root, context } = await bench(t, {})
+  const push = context.store.pushUndo.bind(context.store)
+  context.store.pushUndo = async (...args) => {
+    await push(...args)
+    fs.writeFileSync(path.join(root, 'd'), 'in the way')
+    context.store.db.exec(`CREATE TRIGGER full BEFORE DELETE ON undo BEGIN
+      SELECT RAISE (ABORT, 'disk full'); END`)
+  }
+  t.match(await call('write_file', { path: 'd/x', content: '' }), {
+    isError: true,
+    text: /ENOTDIR|EEXIST/,
+  })
+})
+
+t.test('nothing is made where the workspace was', async (t) => {
+  const { call, root } = await bench(t, { a: 'a\n' })
+  fs.renameSync(root, `${root}-moved`)
+  const calls: [string, JsonObject][] = [
+    ['write_file', { path: 'b', content: '' }],
+    ['write_file', { path: 'c/d', content: '' }],
+    ['edit_file', { path: 'a', old: 'a', new: 'b' }],
+    ['delete_path', { path: 'a' }],
+    ['read_file', { path: 'a' }],
+    ['list_dir', {}],
+  ]
+  for (const [name, args] of calls)
+    t.match(await call(name, args), { isError: true, text: /in a workspace that is gone/ }, name)
+  t.notOk(fs.existsSync(root))
+})
+
+/** Until killed, `work/d` is by turns a folder and a link to `outside`. */
+async function flipper(t: Test, root: string) {
+  // Where a tool has made the folder anew meanwhile, that one goes.
+  const code = `const fs = require('fs')
+    const attempt = (work) => { try { work(); return true } catch {} }
+    const clear = () => attempt(() => fs.rmSync('d', { recursive: true, force: true }))
+    console.log('go')
+    for (;;) {
+      attempt(() => fs.renameSync('d', 'e'))
+      attempt(() => fs.symlinkSync('../outside', 'd'))
+      do clear()
+      while (!attempt(() => fs.renameSync('e', 'd')))
+    }`
+  const child = spawn(process.execPath, ['-e', code], { cwd: root })
+  const ended = once(child, 'exit')
+  const stop = async () => {
+    child.kill('SIGKILL')
+    await ended
+  }
+  t.teardown(stop)
+  await once(child.stdout, 'data')
+  return stop
+}
+
+t.test('a folder that turns into a link leads no tool outside', async (t) => {
+  const own = 'inside\n'
+  const { call, root } = await bench(t, { d: { 'secret.txt': own, 'here.txt': own } })
+  const outside = path.join(root, '../outside')
+  const stop = await flipper(t, root)
+  const said: Record<string, number> = {}
+  const started = performance.now()
+  const isRefused = (text: string) => /moved|outside the/.test(text)
+  const calls: [string, JsonObject][] = [
+    ['read_file', { path: 'd/secret.txt' }],
+    ['grep', { pattern: 'side', path: 'd/secret.txt' }],
+    ['file_info', { path: 'd/secret.txt', hash: true }],
+    ['edit_file', { path: 'd/secret.txt', old: 'nope', new: '' }],
+    ['write_file', { path: 'd/secret.txt', content: own }],
+    ['write_file', { path: 'd/new/deep.txt', content: own }],
+    ['delete_path', { path: 'd/secret.txt' }],
+    ['write_file', { path: 'd/secret.txt', content: own }],
+  ]
+  const isLeft = () =>
+    performance.now() - started < (Object.keys(said).some(isRefused) ? 4_000 : 12_000)
+  while (isLeft())
+    for (const [name, args] of calls) {
+      const { text } = await call(name, args)
+      if (/^(.*:)?outside/m.test(text) || text.includes(SHA_OUTSIDE)) t.fail(`${name}: ${text}`)
+      const seen = text.replace(/'.*/s, '').slice(0, 40)
+      said[seen] = (said[seen] ?? 0) + 1
+    }
+  await stop()
+  t.ok(
+    Object.keys(said).some((text) => /moved|outside the/.test(text)),
+    JSON.stringify(said),
+  )
+  t.strictSame(fs.readdirSync(outside), ['secret.txt'])
+  t.equal(fs.readFileSync(path.join(outside, 'secret.txt'), 'utf8'), 'outside\n')
 })

@@ -1,10 +1,12 @@
 import t from 'tap'
 import { COMPACTION_REQUEST, systemPrompt } from '../tai.ts'
+import { row } from './fakes/bench.ts'
+import { makeWorld } from './fakes/vault.ts'
 
 const facts: Parameters<typeof systemPrompt>[0] = {
   root: '/w',
-  world: { platform: 'linux', now: () => Date.parse('2026-05-01') },
-  hidden: [{ name: 'git_log' }],
+  world: makeWorld('/home', { platform: 'linux', now: () => Date.parse('2026-05-01') }),
+  hidden: [row('git_log')],
   added: undefined,
   schema: undefined,
 }

@@ -1,16 +1,5 @@
 import t from 'tap'
-import { selectTools, wordsIn } from '../tai.ts'
-
-t.test('wordsIn takes names apart and ends off', async (t) => {
-  const cases: [string, string[]][] = [
-    ['read_file', ['read', 'file']],
-    ['searchIssues', ['search', 'issu']],
-    ['Reading the files', ['read', 'fil']],
-    ['日本語 検索', ['日本語', '検索']],
-    ['!?', []],
-  ]
-  for (const [text, expected] of cases) t.strictSame(wordsIn(text), expected, text)
-})
+import { selectTools } from '../tai.ts'
 
 t.test('rank finds the tool that a few words describe', async (t) => {
   const tools = [
@@ -18,6 +7,7 @@ t.test('rank finds the tool that a few words describe', async (t) => {
     { name: 'git_log', description: 'Recent commits.' },
     { name: 'web_fetch', description: 'Read a public web page as Markdown.' },
     { name: 'text_diff', description: 'Unified diff of two texts or two files.' },
+    { name: 'searchIssues', description: '日本語 検索' },
   ]
   const names = (query: string, limit = 2) =>
     selectTools(query, tools)
@@ -26,6 +16,10 @@ t.test('rank finds the tool that a few words describe', async (t) => {
   t.strictSame(names('download a web page'), ['web_fetch'])
   t.strictSame(names('commit'), ['git_commit', 'git_log'])
   t.strictSame(names('compare two files diff', 1), ['text_diff'])
-  t.strictSame(names('zebra'), [])
-  t.strictSame(names(''), [])
+  t.strictSame(names('an issue'), ['searchIssues'], 'camelCase is two words')
+  t.strictSame(names('COMMITTING'), ['git_commit', 'git_log'], 'ends and case do not count')
+  t.strictSame(names('comm'), ['git_commit', 'git_log'], 'nor is a word needed whole')
+  t.strictSame(names('検索'), ['searchIssues'])
+  t.strictSame(names('text" OR *'), ['text_diff'], 'signs are no syntax')
+  for (const none of ['zebra', '', 'the', '!?', 'co']) t.strictSame(names(none), [], none)
 })

@@ -98,7 +98,7 @@ t.test(
     const redactor = new Redactor()
     redactor.add('it', SECRET)
     const clean = { a: [1, null, { b: 'text' }], c: '' }
-    t.equal(redactor.redactIn(clean), clean)
+    t.strictSame(redactor.redactIn(clean), clean)
     const token = `sk-${'a'.repeat(24)}`
     const dirty = { [SECRET]: ['x', `key:\n${token}`], c: [[{ d: SECRET }]] }
     t.strictSame(redactor.redactIn(dirty), {

@@ -4,11 +4,15 @@ import {
   arg,
   maybe,
   takes,
+  titleOf,
   toolsOf,
+  type App,
+  type JsonObject,
   type Tool,
   type ToolContext,
   type ToolRow,
 } from '../tai.ts'
+import { filled, openContext, row } from './fakes/bench.ts'
 
 const fields = {
   path: arg('Where.'),
@@ -135,4 +139,42 @@ t.test('a mark that stands for a secret reaches no tool that changes something',
   const call = [{ deep: ['a [redacted:KEY] b'] }, {} as ToolContext, AbortSignal.any([])] as const
   t.same(await reads.run(...call), { text: 'done' })
   await t.rejects(changes.run(...call), { message: /what changes is given holds a mark/ })
+})
+
+t.test('no tool shows the half of a secret that it cuts', async (t) => {
+  const secret = 'K7p2Qm9Xw4Rz8Tb1Yc6Vd3Ne5Hf0Jg'
+  const around = (before: number) => `${'-'.repeat(before)}${secret}${'+'.repeat(2_000)}`
+  const files = {
+    grep: `needle${around(275)}\n`,
+    back: `${secret}${'-'.repeat(99)}needle${'+'.repeat(2_000)}\n`,
+    edit: `first\n${around(1_005)}\n`,
+  }
+  const context = await openContext(t, { files, env: { PATH: process.env['PATH'] ?? '' } })
+  const { processes, store } = context
+  t.teardown(() => processes.stopAll())
+  store.redactor.add('PIN', secret)
+  await store.saveProfile({ name: 'p', prompt: around(70) })
+  const title = titleOf(store as unknown as App, [{ kind: 'text', text: around(50) }])
+  await store.createSession({ title, profile: '', model: '', workspace: '' })
+  await processes.start({ command: `: ${around(65)}`, world: context.world, cwd: '/', env: {} })
+  const patch = `--- a/edit\n+++ b/edit\n@@ -1,2 +1,2 @@\n-first!\n-${'-'.repeat(99)}\n+x\n+y\n`
+  const calls: [string, JsonObject][] = [
+    ['grep', { pattern: 'needle' }],
+    ['grep', { pattern: secret.slice(15) }],
+    ['grep', { pattern: `--${secret.slice(0, 5)}` }],
+    ['edit_file', { path: 'edit', old: `first!\n${'-'.repeat(99)}`, new: '' }],
+    ['apply_patch', { patch }],
+    ['vault_write', { content: around(70) }],
+    ['vault_search', { query: '' }],
+    ['profile_list', {}],
+    ['session_list', {}],
+    ['process_list', {}],
+  ]
+  for (const [name, args] of calls) {
+    const run = row(name).run(filled(name, args), context, AbortSignal.timeout(9_000))
+    const said = await run.then(({ text }) => text, String)
+    t.ok(said.length > 20, `${name}: ${said}`)
+    for (let at = 0; at < secret.length - 5; at++)
+      if (said.includes(secret.slice(at, at + 5))) t.fail(`${name}: ${said}`)
+  }
 })

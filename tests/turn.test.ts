@@ -41,7 +41,7 @@ t.test('a session is called by the last line of its first prompt', async (t) => 
     [say('y'.repeat(100)), `${'y'.repeat(60)}… (40 more characters)`],
     [[{ kind: 'image', mime: 'image/png', base64: '' }], ''],
   ]
-  for (const [parts, title] of cases) t.equal(titleOf(parts), title)
+  for (const [parts, title] of cases) t.equal(titleOf(openApp({}).app, parts), title)
 })
 
 t.test('a profile yields to flags and environment, and outranks files', async (t) => {

@@ -4,6 +4,7 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import {
   HttpClient,
+  Redactor,
   WEB_TOOLS,
   type JsonObject,
   type ToolContext,
@@ -31,6 +32,7 @@ function tools(t: T, allowPrivate = true): Run {
     http,
     config: { get: (key: string) => `${key === 'web_private' && allowPrivate}` },
     world: { now: () => performance.now() },
+    store: { redactor: new Redactor() },
   } as unknown as ToolContext
   const defaults = {
     web_fetch: { format: 'markdown', max_bytes: 262_144 },
