@@ -7482,6 +7482,7 @@ function sumUp(items: { size: number }[], room: number) {
 }
 
 async function openArchive(given: string, workspace: Workspace) {
+	statsOf(await workspace.read(given), workspace, 'file')
 	const bytes = await workspace.bytes(given, ARCHIVE_MAX)
 	const room = Math.min(ARCHIVE_MAX, Math.max(UNDO_FILE_MAX, bytes.length * ARCHIVE_RATIO_MAX))
 	try {
