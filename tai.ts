@@ -148,7 +148,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { InspectColor } from 'node:util'
-import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
+import type { ParseError as JsonError } from 'jsonc-parser'
 
 //#region §caps: every limit in the program
 //
@@ -3112,9 +3112,9 @@ export function failureOf(said: string, answer?: number, retryAfter?: number) {
 	return new ModelError(what, { kind, hint, status, retryAfter })
 }
 
-function shownWords(said: string) {
-	const markup = /^\s*</.test(said) ? /(<[^>]*>|\s)+/g : /\s+/g
-	return visible(clip(said.replace(markup, ' ').trim(), CHAT_ERROR_MAX)) || 'no reason given'
+function shownWords(said: string, max = CHAT_ERROR_MAX) {
+	const markup = /^\s*</.test(said) ? /(<[^<>]*>|\s)+/g : /\s+/g
+	return visible(clip(said.replace(markup, ' ').trim(), max)) || 'no reason given'
 }
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
@@ -4100,7 +4100,7 @@ async function serversOf(paste: Said) {
 }
 
 async function jsonIn(text: string, paste: Said) {
-	const { parseTree, printParseErrorCode } = await import('jsonc-parser')
+	const { parseTree, getNodeValue, printParseErrorCode } = await import('jsonc-parser')
 	const values: unknown[] = []
 	let prose = ''
 	let end = 0
@@ -4120,23 +4120,11 @@ async function jsonIn(text: string, paste: Said) {
 		}
 		prose += text.slice(end, index)
 		end = begin + length
-		const value = tree && valueOf(tree, paste)
+		const value: unknown = tree && getNodeValue(tree)
 		values.push(key === undefined ? value : { [key]: value })
 	}
 	if (/\w/.test(prose + text.slice(end))) paste.note('prose is ignored')
 	return values
-}
-
-/** `__proto__` is a key like any other. */
-function valueOf({ type, value, children = [] }: JsonNode, paste: Said): unknown {
-	if (type === 'array') return children.map((child) => valueOf(child, paste))
-	if (type !== 'object') return value
-	const found = new Map<string, unknown>()
-	for (const { children: [key, item] = [] } of children) {
-		if (found.has(key?.value)) paste.note('stands there twice; the last one counts', key?.value)
-		found.set(key?.value, item && valueOf(item, paste))
-	}
-	return Object.fromEntries(found)
 }
 
 async function tomlIn(text: string) {
@@ -4216,13 +4204,17 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
 	const it = (field: string) => found.get(field) ?? raw.other(undefined)
 	const [command, ...args] = [...it('command').program(), ...it('args').words()]
 	const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
-	const variables = it('envVars').items()
 	return {
 		name: nameOf(given, it('name').text(), raw),
 		transport: kind,
 		command,
 		args,
-		env: textsOf([...variables.map((item) => item.variable()), ...it('env').pairs()]),
+		env: textsOf([
+			...it('envVars')
+				.items()
+				.map((item) => item.variable()),
+			...it('env').pairs(),
+		]),
 		cwd: it('cwd').text() || undefined,
 		url: it('url').url(),
 		socket: it('uds').text() || undefined,
@@ -4558,16 +4550,13 @@ export class McpHttpTransport extends RpcTransport {
 	#fault({ status, headers }: HttpReply, text: string, session?: string) {
 		const { 'www-authenticate': challenge = '', 'content-type': type = 'no type' } = headers
 		const says = this.#excerpt(`${challenge.replace(/^bearer /i, '')} ${text}`)
-		const message = `${this.#url.host} answers ${status}, ${visible(type)}${says && `: ${says}`}`
+		const message = `${this.#url.host} answers ${status}, ${visible(type)}: ${says}`
 		if (session && status === 404) return new LinkError('session', `session not found: ${message}`)
 		if (![401, 403].includes(status)) return new LinkError('protocol', message)
 		return new LinkError('auth', message, { hint: 'It wants a sign-in or other headers.' })
 	}
 
-	#excerpt(text: string) {
-		const start = this.#leg.redactor.redact(text).slice(0, CHAT_ERROR_MAX)
-		return visible(clip(start.replace(/(<[^>]*>|\s)+/g, ' ').trim(), EXCERPT_MAX))
-	}
+	#excerpt = (text: string) => shownWords(this.#leg.redactor.redact(text), EXCERPT_MAX)
 }
 
 //#endregion §httpleg
@@ -10311,14 +10300,6 @@ const RESOLVER_TASK = `How is the MCP server of this GitHub repository started? 
 Answer {"name", "command", "args", "env"} or {"name", "type": "http" or "sse", "url", "headers"}, with package, program and url as in "named": npx -y PACKAGE; npx -y -p PACKAGE PROGRAM; uvx PACKAGE; uvx --from PACKAGE PROGRAM; or docker run -i --rm -e VARIABLE IMAGE; its own arguments follow. "env" is {"NAME": "\${NAME}"} for each variable; \${NAME} is also for what only the user knows.
 If there is none, answer {"none": "why"}.`
 
-const TEXT = { type: 'string' }
-const TEXTS = { none: TEXT, name: TEXT, type: TEXT, command: TEXT, url: TEXT }
-const RESOLVER_ANSWER = {
-	type: 'object',
-	properties: { ...TEXTS, args: {}, env: {}, headers: {} },
-	additionalProperties: false,
-}
-
 /** The registry, and what stands before the package; its group: a program comes after. */
 const STARTERS = new Map<string, [string, RegExp]>([
 	['npx', ['npm', /^(?:-y\n)?(-p\n)?/]],
@@ -10398,17 +10379,12 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	return Promise.all(Object.entries(WITNESSES).map(ask))
 }
 
-async function askApart(app: App, task: string, signal: AbortSignal) {
-	const { world, redactor } = app
+async function askModel(app: App, task: string, signal: AbortSignal) {
 	const choice = await chosenModel(app)
-	const store = app.own(await Store.memory(world, { redactor }), closePart)
-	const session = await store.createSession({ title: '', profile: '', model: '', workspace: '' })
-	const limits = { schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES }
-	const { agent } = await converse(app, { store, session, choice, ...limits })
-	const parts = [textPart(redactor.known(task))]
-	const { answer, error } = await resultOf(agent.runTurn(parts, signal))
-	if (error) throw error
-	return answer
+	const { config } = await app.forTurn()
+	const messages = [userMessage(app.redactor.known(task))]
+	const asked = chatClient(app, config, choice).complete({ messages, tools: [] }, signal)
+	return (await asked).message.text
 }
 
 const inBrief = (text: string) => visible(clip(text, FACT_MAX))
@@ -10450,10 +10426,11 @@ export async function resolveGithub(app: App, address: string, signal: AbortSign
 		if (!named[0]) fail('nothing names a package or an address of an MCP server')
 		const texts = pages.map(({ name, text }) => [name, clip(text, PAGE_SHOWN)])
 		const facts = JSON.stringify({ repository, named, pages: Object.fromEntries(texts) })
-		const answer = await askApart(app, `${RESOLVER_TASK}\n\n${facts}`, signal)
+		const answer = await askModel(app, `${RESOLVER_TASK}\n\n${facts}`, signal)
 		const { none } = Object(parseAnswer(answer))
-		if (none) fail(`the model finds no server: ${inBrief(none)}`)
-		const [entry = fail('the model names no server')] = (await mcpNormalize(answer)).entries
+		if (none) fail(`the model finds no server: ${inBrief(asText(none))}`)
+		const [entry = unnamed(answer)] = (await mcpNormalize(answer)).entries
+		if (entry.cwd) unnamed(`the folder ${entry.cwd}`)
 		checkChoice(entry, pages)
 		return entry
 	} catch (cause) {

@@ -255,6 +255,8 @@ const REFUSED: [what: string, answer: object, says: string][] = [
   ['a variable that nobody names', { command: 'npx', args: ['@acme/weather'], env: { OTHER_KEY: '${OTHER_KEY}' } }, 'OTHER_KEY'],
   ['a value for a variable', { command: 'npx', args: ['@acme/weather'], env: { WEATHER_KEY: '--require=/x' } }, 'a value for WEATHER_KEY'],
   ['a variable of another', { command: 'npx', args: ['@acme/weather'], env: { WEATHER_KEY: '${README}' } }, 'a value for WEATHER_KEY'],
+  ['a folder to run in', { ...ANSWER, cwd: '/tmp' }, 'the folder /tmp'],
+  ['a folder within', { command: { path: 'npx', args: ['@acme/weather'], cwd: '/tmp' } }, 'the folder /tmp'],
   ['a placeholder with a value', { command: 'npx', args: ['@acme/weather', '${WEATHER_KEY:-/etc}'] }, 'WEATHER_KEY:-/etc'],
 ]
 
@@ -420,27 +422,12 @@ t.test('an answer may stand in a code fence, and a reason is a text', async (t) 
   const text = `\`\`\`json\n${JSON.stringify(ANSWER)}\n\`\`\``
   const { env } = await open(t, {
     pages: PAGES,
-    answers: [{ text }, { none: { why: 7 } }, { none: 'truly' }],
+    answers: [{ text }, { none: { why: 7 } }],
   })
   const run = await runMain(['mcp', 'add', ADDRESS], { env })
   t.match(run, { code: 5, err: 'weather starts: npx -y @acme/weather' })
   const other = await runMain(['mcp', 'add', ADDRESS], { env })
-  t.match(other, { code: 1, err: 'the model finds no server: truly' })
-})
-
-t.test('an answer that is no entry is asked for again, and then given up', async (t) => {
-  const nested = { path: 'npx', args: ANSWER.args, cwd: '/tmp' }
-  const answers = [
-    { ...ANSWER, cwd: '/tmp' },
-    { mcpServers: { w: ANSWER } },
-    { command: nested },
-    ANSWER,
-  ]
-  const { model, env } = await open(t, { pages: PAGES, answers })
-  const run = await runMain(['mcp', 'add', ADDRESS, '--yes'], { env })
-  t.equal(run.code, 6, run.err)
-  t.match(run.err, /acme\/weather: no answer fits/)
-  t.equal(model.requests.length, 3)
+  t.match(other, { code: 1, err: 'the model finds no server: ' })
 })
 
 t.test('an empty answer names no server', async (t) => {
