@@ -2937,17 +2937,18 @@ const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 /** Those of config.toml, then the rest. Throws InvalidError. */
 export function providersOf(tables: Record<string, JsonObject>) {
 	const own = Object.entries(tables).map(([name, table]): Provider => {
-		const reader = new Reader(table, `providers.${name}`)
-		const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
-		if (odd)
-			throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${PROVIDER_FIELDS}`)
+		const where = `providers.${name}`
+		const said = Object.entries(table).map(([field, value]) => {
+			const reader = new Reader(value, visible(`${where}.${field}`))
+			if (PROVIDER_FIELDS.includes(field)) return [field, reader.string()]
+			throw new InvalidError(`${reader.where} is none of ${PROVIDER_FIELDS}`)
+		})
+		const fields: NodeJS.Dict<string> = Object.fromEntries(said)
 		const row = PROVIDERS.find((each) => each.name === name) ?? hosted(name, '', '', { keys: [] })
-		const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
-			reader.at(field).optional((value) => value.string()),
-		)
-		const moved = movedTo(url, row, `${reader.where}.base_url`)
+		const { base_url = row.baseUrl, dialect = row.dialect, key_env: key, model } = fields
+		const moved = movedTo(base_url, row, `${where}.base_url`)
 		if (dialect !== 'openai' && dialect !== 'anthropic')
-			throw new InvalidError(`${reader.where}.dialect is neither "openai" nor "anthropic"`)
+			throw new InvalidError(`${where}.dialect is neither "openai" nor "anthropic"`)
 		return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
 	})
 	return [...own, ...PROVIDERS.filter((row) => !tables[row.name])]
@@ -3067,11 +3068,7 @@ export function costOf(at: ModelChoice, usage?: Usage, written = 0) {
 // as `{}`. What is sent is valid whatever the history holds.
 // Not here: the network, retries and cost (§chat).
 
-export type ChatRequest = {
-	messages: Message[]
-	tools: ToolSchema[]
-	schema?: JsonObject | undefined
-}
+export type ChatRequest = { messages: Message[]; tools: ToolSchema[] }
 
 type Wire = Json | undefined
 
@@ -3252,11 +3249,11 @@ const markedText = ({ text, state }: AssistantMessage) =>
 
 const replyText = ({ text }: ToolMessage) => (text.trim() ? text : '(no text)')
 
-function systemText(messages: Message[], schema?: JsonObject) {
-	const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
-	const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
-	return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
-}
+const systemText = (messages: Message[]) =>
+	messages
+		.map((message) => (message.role === 'system' ? message.text.trim() : ''))
+		.filter(Boolean)
+		.join('\n\n')
 
 function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
 	const { prompt_tokens: input, completion_tokens, prompt_tokens_details, cost } = asObject(usage)
@@ -3312,9 +3309,9 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
 
 const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
 
-function encodeOpenAi({ messages, tools, schema }: ChatRequest, { provider, model }: ModelChoice) {
+function encodeOpenAi({ messages, tools }: ChatRequest, { provider, model }: ModelChoice) {
 	const { refuses = NOTHING, callIds } = provider
-	const system = systemText(messages, schema)
+	const system = systemText(messages)
 	const said = openAiMessages(repairHistory(messages, callIds), provider)
 	const offered = tools.map(({ name, description, parameters }) => {
 		const adapted = adaptSchema(parameters, refuses)
@@ -3408,8 +3405,8 @@ function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
 const CACHE_MARK = { cache_control: { type: 'ephemeral' } }
 const CACHED_TURNS = 3 // four marks are allowed, and that of `system` covers the tools
 
-function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: ModelChoice) {
-	const system = systemText(messages, schema)
+function encodeAnthropic({ messages, tools }: ChatRequest, { model }: ModelChoice) {
+	const system = systemText(messages)
 	const offered = tools.map(({ name, description, parameters }) => {
 		return { name, description, input_schema: adaptSchema(parameters) }
 	})
@@ -8750,7 +8747,8 @@ export function systemPrompt({
 		added ?? IDENTITY,
 		root && `${MANNER}\n\nWorkspace: ${root} (${world.platform}). Date: ${day}.`,
 		more && `More tools can be offered by select_tools: ${more}.`,
-		schema && 'Answer with one JSON value that fits the schema you were given, and nothing else.',
+		schema &&
+			`Answer with nothing but one JSON value that is valid under this JSON Schema:\n${JSON.stringify(schema)}`,
 	]
 	return joinParts(parts, '\n\n')
 }
@@ -8899,10 +8897,10 @@ export class Agent {
 	}
 
 	async *#reply(signal: AbortSignal) {
-		const { chat, system, tools, schema } = this.#options
+		const { chat, system, tools } = this.#options
 		const stream = () => {
 			const messages = [{ role: 'system', text: system() } as const, ...this.history]
-			return chat.stream({ messages, tools: tools?.offered ?? [], schema }, signal)
+			return chat.stream({ messages, tools: tools?.offered ?? [] }, signal)
 		}
 		try {
 			return yield* stream()
