@@ -2902,7 +2902,6 @@ const PRICES: Record<string, [input: number, output: number]> = {
 	'openai/gpt-5': [1.25, 10],
 	'openai/gpt-5.1': [1.25, 10],
 	'openai/gpt-5-mini': [0.25, 2],
-	'anthropic/claude-sonnet-4': [3, 15],
 	'anthropic/claude-sonnet-4-5': [3, 15],
 	'anthropic/claude-opus-4-5': [5, 25],
 	'anthropic/claude-haiku-4-5': [1, 5],
@@ -4058,7 +4057,6 @@ export async function mcpNormalize(paste: string) {
 			entries.set(entry.name, entry)
 		} catch (error) {
 			if (!(error instanceof InvalidError)) throw error
-			server[1].note(explain(error).replace('\n ', ';'), 'refused')
 			rejects.push(error)
 		}
 	}
@@ -4070,26 +4068,20 @@ export async function mcpNormalize(paste: string) {
 
 const SPOILED = /("(?:[^"\\\n\r]|\\[^])*"?)|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f\ufeff]/g
 const TOML =
-	/^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/gim
+	/^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/im
 const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
-
-const blanked = (text: string) => text.replace(/./g, ' ')
 
 async function serversOf(paste: Said) {
 	const text = paste
 		.string()
 		.replace(SPOILED, (_, good?: string, odd?: string) => good ?? (odd == null ? ' ' : `"${odd}"`))
 	if (text !== paste.value) paste.note('odd quotes or spaces are read as plain ones')
-	const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) =>
-		tomlIn(blanked(text.slice(0, index)) + toml),
-	)
-	const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
-	const rest = isAllToml ? '' : text.replace(TOML, blanked)
-	const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, paste))]
+	const [toml] = TOML.exec(text) ?? []
+	const values = await (toml ? tomlIn(toml, text, paste) : jsonIn(text, paste))
 	if (isNested(values)) throw new RangeError()
-	const servers = values.flatMap((value, i) =>
+	const servers = values.flatMap((value) =>
 		serversIn(paste.other(value)).map(
-			([given, raw]) => [given, paste.other(raw, given || 'the entry'), i < tomls.length] as const,
+			([given, raw]) => [given, paste.other(raw, given || 'the entry'), !!toml] as const,
 		),
 	)
 	if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
@@ -4124,10 +4116,12 @@ async function jsonIn(text: string, paste: Said) {
 	return values
 }
 
-async function tomlIn(text: string) {
+async function tomlIn(toml: string, text: string, paste: Said) {
 	const { parse, TomlError } = await import('smol-toml')
+	const [before = '', after] = text.split(toml)
+	if (/\w/.test(before + after)) paste.note('all but its first TOML is ignored')
 	try {
-		return parse(text)
+		return [parse(before.replace(/./g, ' ') + toml)]
 	} catch (error) {
 		if (!(error instanceof TomlError)) throw error
 		const [why] = messageOf(error).split(/ +\d+: /, 1) // its excerpt may hold a secret
@@ -4256,18 +4250,16 @@ function nameOf(given: string, own: string, raw: Said) {
 /** `input:ID` is the secret ID. */
 export type McpLookup = (name: string) => string | undefined
 
-const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
+const PLACEHOLDER = /\$\{(?:(input:[\w.-]+|[A-Za-z_]\w*)(?::-((?:[^{}]|\{[^{}]*\})*))?\})?/g
 
 /** Its own env counts first. Throws TaiError. */
 export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
-	const names = 'input:[\\w.-]+|[A-Za-z_]\\w*'
-	const placeholder = RegExp(`\\$\\{(?:(${names})(?::-(${BALANCED}))?\\})?`, 'g') // slow to make
 	const own = new Map(Object.entries(entry.env))
 	let spent = 0
 	const filled = (text: string, field: string, inside: string[] = []): string => {
 		const where = `${entry.name}.${field}`
 		if (inside.length > MCP_DEPTH_MAX) fail(`${where}: its placeholders nest too deeply`)
-		const whole = text.replace(placeholder, (_all, name?: string, otherwise?: string) => {
+		const whole = text.replace(PLACEHOLDER, (_all, name?: string, otherwise?: string) => {
 			const value = name && valueFor(name, inside)
 			spent += 1 + (value?.length ?? 0)
 			if (spent > PASTE_MAX) fail(`${entry.name}: its placeholders hold too much`)
@@ -4535,13 +4527,13 @@ export class McpHttpTransport extends RpcTransport {
 	}
 
 	#moveTo(address: string, may = true) {
-		const { origin, host, username, password } = this.#url
+		const { origin, host } = this.#url
 		const url = URL.parse(address, this.#url)
 		if (!may || url?.origin !== origin) {
 			const to = this.#excerpt(`${url?.origin}${url?.pathname}`)
 			noMcp(`${host} sends us on to ${to}`, 'If you trust it, make it the url of the entry.')
 		}
-		this.#url = Object.assign(url, { username, password })
+		this.#url = url
 	}
 
 	#fault({ status, headers }: HttpReply, text: string, session?: string) {
@@ -11631,7 +11623,7 @@ function hostFolders({ env, platform }: World, root: string): Record<string, str
 	const xdg = env['XDG_CONFIG_HOME'] || path.join(home, '.config')
 	const own: NodeJS.Dict<string> = {
 		darwin: path.join(home, 'Library/Application Support'),
-		win32: env['APPDATA'] || path.join(home, 'AppData/Roaming'),
+		win32: env['APPDATA'],
 	}
 	const config = own[platform] ?? xdg
 	const codex = env['CODEX_HOME'] || path.join(home, '.codex')
@@ -11661,19 +11653,27 @@ export async function hostedServers(world: World, root: string) {
 		for (const place of places.split(' ')) {
 			const file = path.normalize(place.replace(/^\w+/, (folder) => `${folders[folder]}`))
 			if (!isFile(file)) continue
-			const isOwn = !place.startsWith('root') // a project enables nothing
+			const isOwn = !place.startsWith('root')
 			try {
-				const { entries, rejects, notes, from } = await mcpNormalize(await serversPart(file, root))
+				const { entries, rejects, ...facts } = await mcpNormalize(await serversPart(file, root))
 				faults.push(...rejects.map((error) => `${file}: ${error.message}`))
-				const facts = { host, file, from, notes, isOwn }
-				const seen = isOwn ? {} : { enabled: undefined }
-				found.push(...entries.map((entry) => ({ ...facts, entry: { ...entry, ...seen } })))
+				const seen = isOwn ? {} : { enabled: undefined } // a project enables nothing
+				const rows = entries.map((it) => ({
+					host,
+					file,
+					...facts,
+					isOwn,
+					entry: { ...it, ...seen },
+				}))
+				found.push(...rows)
 			} catch (error) {
 				faults.push(`${file}: ${messageOf(error)}`)
 			}
 		}
-	const told = faults.filter((fault) => !fault.endsWith(NO_SERVER))
-	return { found: found.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)), faults: told }
+	return {
+		found: found.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)),
+		faults: faults.filter((fault) => !fault.endsWith(NO_SERVER)),
+	}
 }
 
 //#endregion §hosts
