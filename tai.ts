@@ -148,7 +148,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { InspectColor } from 'node:util'
-import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
+import type { ParseError as JsonError } from 'jsonc-parser'
 
 //#region §caps: every limit in the program
 //
@@ -2957,7 +2957,6 @@ const PRICES: Record<string, [input: number, output: number]> = {
 	'openai/gpt-5': [1.25, 10],
 	'openai/gpt-5.1': [1.25, 10],
 	'openai/gpt-5-mini': [0.25, 2],
-	'anthropic/claude-sonnet-4': [3, 15],
 	'anthropic/claude-sonnet-4-5': [3, 15],
 	'anthropic/claude-opus-4-5': [5, 25],
 	'anthropic/claude-haiku-4-5': [1, 5],
@@ -2992,17 +2991,18 @@ const PROVIDER_FIELDS = ['base_url', 'dialect', 'key_env', 'model']
 /** Those of config.toml, then the rest. Throws InvalidError. */
 export function providersOf(tables: Record<string, JsonObject>) {
 	const own = Object.entries(tables).map(([name, table]): Provider => {
-		const reader = new Reader(table, `providers.${name}`)
-		const odd = Object.keys(table).find((field) => !PROVIDER_FIELDS.includes(field))
-		if (odd)
-			throw new InvalidError(`${visible(reader.at(odd).where)} is none of ${PROVIDER_FIELDS}`)
+		const where = `providers.${name}`
+		const said = Object.entries(table).map(([field, value]) => {
+			const reader = new Reader(value, visible(`${where}.${field}`))
+			if (PROVIDER_FIELDS.includes(field)) return [field, reader.string()]
+			throw new InvalidError(`${reader.where} is none of ${PROVIDER_FIELDS}`)
+		})
+		const fields: NodeJS.Dict<string> = Object.fromEntries(said)
 		const row = PROVIDERS.find((each) => each.name === name) ?? hosted(name, '', '', { keys: [] })
-		const [url = row.baseUrl, dialect = row.dialect, key, model] = PROVIDER_FIELDS.map((field) =>
-			reader.at(field).optional((value) => value.string()),
-		)
-		const moved = movedTo(url, row, `${reader.where}.base_url`)
+		const { base_url = row.baseUrl, dialect = row.dialect, key_env: key, model } = fields
+		const moved = movedTo(base_url, row, `${where}.base_url`)
 		if (dialect !== 'openai' && dialect !== 'anthropic')
-			throw new InvalidError(`${reader.where}.dialect is neither "openai" nor "anthropic"`)
+			throw new InvalidError(`${where}.dialect is neither "openai" nor "anthropic"`)
 		return { ...moved, dialect, ...(key && { keys: [key], own: false }), ...(model && { model }) }
 	})
 	return [...own, ...PROVIDERS.filter((row) => !tables[row.name])]
@@ -3122,11 +3122,7 @@ export function costOf(at: ModelChoice, usage?: Usage, written = 0) {
 // as `{}`. What is sent is valid whatever the history holds.
 // Not here: the network, retries and cost (§chat).
 
-export type ChatRequest = {
-	messages: Message[]
-	tools: ToolSchema[]
-	schema?: JsonObject | undefined
-}
+export type ChatRequest = { messages: Message[]; tools: ToolSchema[] }
 
 type Wire = Json | undefined
 
@@ -3167,9 +3163,9 @@ export function failureOf(said: string, answer?: number, retryAfter?: number) {
 	return new ModelError(what, { kind, hint, status, retryAfter })
 }
 
-function shownWords(said: string) {
-	const markup = /^\s*</.test(said) ? /(<[^>]*>|\s)+/g : /\s+/g
-	return visible(clip(said.replace(markup, ' ').trim(), CHAT_ERROR_MAX)) || 'no reason given'
+function shownWords(said: string, max = CHAT_ERROR_MAX) {
+	const markup = /^\s*</.test(said) ? /(<[^<>]*>|\s)+/g : /\s+/g
+	return visible(clip(said.replace(markup, ' ').trim(), max)) || 'no reason given'
 }
 
 type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: JsonObject }
@@ -3307,11 +3303,11 @@ const markedText = ({ text, state }: AssistantMessage) =>
 
 const replyText = ({ text }: ToolMessage) => (text.trim() ? text : '(no text)')
 
-function systemText(messages: Message[], schema?: JsonObject) {
-	const texts = messages.map((message) => (message.role === 'system' ? message.text.trim() : ''))
-	const ask = 'Answer with nothing but one JSON value that is valid under this JSON Schema:\n'
-	return [...texts, schema ? ask + JSON.stringify(schema) : ''].filter(Boolean).join('\n\n')
-}
+const systemText = (messages: Message[]) =>
+	messages
+		.map((message) => (message.role === 'system' ? message.text.trim() : ''))
+		.filter(Boolean)
+		.join('\n\n')
 
 function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
 	const { prompt_tokens: input, completion_tokens, prompt_tokens_details, cost } = asObject(usage)
@@ -3367,9 +3363,9 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
 
 const DESCRIPTION_MAX = 980 // and clip's note: OpenAI takes 1024
 
-function encodeOpenAi({ messages, tools, schema }: ChatRequest, { provider, model }: ModelChoice) {
+function encodeOpenAi({ messages, tools }: ChatRequest, { provider, model }: ModelChoice) {
 	const { refuses = NOTHING, callIds } = provider
-	const system = systemText(messages, schema)
+	const system = systemText(messages)
 	const said = openAiMessages(repairHistory(messages, callIds), provider)
 	const offered = tools.map(({ name, description, parameters }) => {
 		const adapted = adaptSchema(parameters, refuses)
@@ -3463,8 +3459,8 @@ function readBlock(block: JsonObject, index: Wire, reply: StreamDecoder) {
 const CACHE_MARK = { cache_control: { type: 'ephemeral' } }
 const CACHED_TURNS = 3 // four marks are allowed, and that of `system` covers the tools
 
-function encodeAnthropic({ messages, tools, schema }: ChatRequest, { model }: ModelChoice) {
-	const system = systemText(messages, schema)
+function encodeAnthropic({ messages, tools }: ChatRequest, { model }: ModelChoice) {
+	const system = systemText(messages)
 	const offered = tools.map(({ name, description, parameters }) => {
 		return { name, description, input_schema: adaptSchema(parameters) }
 	})
@@ -4120,7 +4116,6 @@ export async function mcpNormalize(paste: string) {
 			entries.set(entry.name, entry)
 		} catch (error) {
 			if (!(error instanceof InvalidError)) throw error
-			server[1].note(explain(error).replace('\n ', ';'), 'refused')
 			rejects.push(error)
 		}
 	}
@@ -4132,26 +4127,20 @@ export async function mcpNormalize(paste: string) {
 
 const SPOILED = /("(?:[^"\\\n\r]|\\[^])*"?)|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f\ufeff]/g
 const TOML =
-	/^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/gim
+	/^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/im
 const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
-
-const blanked = (text: string) => text.replace(/./g, ' ')
 
 async function serversOf(paste: Said) {
 	const text = paste
 		.string()
 		.replace(SPOILED, (_, good?: string, odd?: string) => good ?? (odd == null ? ' ' : `"${odd}"`))
 	if (text !== paste.value) paste.note('odd quotes or spaces are read as plain ones')
-	const tomls = [...text.matchAll(TOML)].map(({ 0: toml, index }) =>
-		tomlIn(blanked(text.slice(0, index)) + toml),
-	)
-	const isAllToml = tomls.length > 0 && !/^[ \t]*(?:```|~~~)/m.test(text)
-	const rest = isAllToml ? '' : text.replace(TOML, blanked)
-	const values = [...(await Promise.all(tomls)), ...(await jsonIn(rest, paste))]
+	const [toml] = TOML.exec(text) ?? []
+	const values = await (toml ? tomlIn(toml, text, paste) : jsonIn(text, paste))
 	if (isNested(values)) throw new RangeError()
-	const servers = values.flatMap((value, i) =>
+	const servers = values.flatMap((value) =>
 		serversIn(paste.other(value)).map(
-			([given, raw]) => [given, paste.other(raw, given || 'the entry'), i < tomls.length] as const,
+			([given, raw]) => [given, paste.other(raw, given || 'the entry'), !!toml] as const,
 		),
 	)
 	if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
@@ -4159,7 +4148,7 @@ async function serversOf(paste: Said) {
 }
 
 async function jsonIn(text: string, paste: Said) {
-	const { parseTree, printParseErrorCode } = await import('jsonc-parser')
+	const { parseTree, getNodeValue, printParseErrorCode } = await import('jsonc-parser')
 	const values: unknown[] = []
 	let prose = ''
 	let end = 0
@@ -4179,29 +4168,19 @@ async function jsonIn(text: string, paste: Said) {
 		}
 		prose += text.slice(end, index)
 		end = begin + length
-		const value = tree && valueOf(tree, paste)
+		const value: unknown = tree && getNodeValue(tree)
 		values.push(key === undefined ? value : { [key]: value })
 	}
 	if (/\w/.test(prose + text.slice(end))) paste.note('prose is ignored')
 	return values
 }
 
-/** `__proto__` is a key like any other. */
-function valueOf({ type, value, children = [] }: JsonNode, paste: Said): unknown {
-	if (type === 'array') return children.map((child) => valueOf(child, paste))
-	if (type !== 'object') return value
-	const found = new Map<string, unknown>()
-	for (const { children: [key, item] = [] } of children) {
-		if (found.has(key?.value)) paste.note('stands there twice; the last one counts', key?.value)
-		found.set(key?.value, item && valueOf(item, paste))
-	}
-	return Object.fromEntries(found)
-}
-
-async function tomlIn(text: string) {
+async function tomlIn(toml: string, text: string, paste: Said) {
 	const { parse, TomlError } = await import('smol-toml')
+	const [before = '', after] = text.split(toml)
+	if (/\w/.test(before + after)) paste.note('all but its first TOML is ignored')
 	try {
-		return parse(text)
+		return [parse(before.replace(/./g, ' ') + toml)]
 	} catch (error) {
 		if (!(error instanceof TomlError)) throw error
 		const [why] = messageOf(error).split(/ +\d+: /, 1) // its excerpt may hold a secret
@@ -4275,13 +4254,17 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
 	const it = (field: string) => found.get(field) ?? raw.other(undefined)
 	const [command, ...args] = [...it('command').program(), ...it('args').words()]
 	const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
-	const variables = it('envVars').items()
 	return {
 		name: nameOf(given, it('name').text(), raw),
 		transport: kind,
 		command,
 		args,
-		env: textsOf([...variables.map((item) => item.variable()), ...it('env').pairs()]),
+		env: textsOf([
+			...it('envVars')
+				.items()
+				.map((item) => item.variable()),
+			...it('env').pairs(),
+		]),
 		cwd: it('cwd').text() || undefined,
 		url: it('url').url(),
 		socket: it('uds').text() || undefined,
@@ -4319,25 +4302,23 @@ function serverName(given: string) {
 
 function nameOf(given: string, own: string, raw: Said) {
 	const name = serverName(given || own || 'server')
-	if (name !== (own || given)) raw.note(`is its name${own && `, not ${own}`}`, name)
+	if (own && own !== name) raw.note(`is its name, not ${own}`, name)
 	return name
 }
 
 /** `input:ID` is the secret ID. */
 export type McpLookup = (name: string) => string | undefined
 
-const BALANCED = Array.from('12345678').reduce((it) => `(?:[^{}]|\\{${it}\\})*`, '[^{}]*')
+const PLACEHOLDER = /\$\{(?:(input:[\w.-]+|[A-Za-z_]\w*)(?::-((?:[^{}]|\{[^{}]*\})*))?\})?/g
 
 /** Its own env counts first. Throws TaiError. */
 export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
-	const names = 'input:[\\w.-]+|[A-Za-z_]\\w*'
-	const placeholder = RegExp(`\\$\\{(?:(${names})(?::-(${BALANCED}))?\\})?`, 'g') // slow to make
 	const own = new Map(Object.entries(entry.env))
 	let spent = 0
 	const filled = (text: string, field: string, inside: string[] = []): string => {
 		const where = `${entry.name}.${field}`
 		if (inside.length > MCP_DEPTH_MAX) fail(`${where}: its placeholders nest too deeply`)
-		const whole = text.replace(placeholder, (_all, name?: string, otherwise?: string) => {
+		const whole = text.replace(PLACEHOLDER, (_all, name?: string, otherwise?: string) => {
 			const value = name && valueFor(name, inside)
 			spent += 1 + (value?.length ?? 0)
 			if (spent > PASTE_MAX) fail(`${entry.name}: its placeholders hold too much`)
@@ -4495,7 +4476,6 @@ export class McpStdioTransport extends RpcTransport {
 // 3. A server's words in failures are redacted and short.
 // Not here: sign-in, proxies (§http).
 
-const SOCKET_URL = 'http://127.0.0.1/mcp'
 const EXCERPT_MAX = 300 // characters
 const RESUME_MIN = 100 // ms
 const EVENTS = 'text/event-stream'
@@ -4513,7 +4493,7 @@ export class McpHttpTransport extends RpcTransport {
 
 	constructor(leg: { http: HttpClient; redactor: Redactor; entry: McpEntry }) {
 		super()
-		const { name, url = SOCKET_URL } = leg.entry
+		const { name, url = 'http://127.0.0.1/mcp' } = leg.entry // behind a socket
 		this.#leg = leg
 		this.#url = URL.parse(url) ?? raise(new LinkError('start', `${name}.url is no URL`))
 	}
@@ -4609,28 +4589,25 @@ export class McpHttpTransport extends RpcTransport {
 	}
 
 	#moveTo(address: string, may = true) {
-		const { origin, host, username, password } = this.#url
+		const { origin, host } = this.#url
 		const url = URL.parse(address, this.#url)
 		if (!may || url?.origin !== origin) {
 			const to = this.#excerpt(`${url?.origin}${url?.pathname}`)
 			noMcp(`${host} sends us on to ${to}`, 'If you trust it, make it the url of the entry.')
 		}
-		this.#url = Object.assign(url, { username, password })
+		this.#url = url
 	}
 
 	#fault({ status, headers }: HttpReply, text: string, session?: string) {
 		const { 'www-authenticate': challenge = '', 'content-type': type = 'no type' } = headers
 		const says = this.#excerpt(`${challenge.replace(/^bearer /i, '')} ${text}`)
-		const message = `${this.#url.host} answers ${status}, ${visible(type)}${says && `: ${says}`}`
+		const message = `${this.#url.host} answers ${status}, ${visible(type)}: ${says}`
 		if (session && status === 404) return new LinkError('session', `session not found: ${message}`)
 		if (![401, 403].includes(status)) return new LinkError('protocol', message)
 		return new LinkError('auth', message, { hint: 'It wants a sign-in or other headers.' })
 	}
 
-	#excerpt(text: string) {
-		const start = this.#leg.redactor.redact(text).slice(0, CHAT_ERROR_MAX)
-		return visible(clip(start.replace(/(<[^>]*>|\s)+/g, ' ').trim(), EXCERPT_MAX))
-	}
+	#excerpt = (text: string) => shownWords(this.#leg.redactor.redact(text), EXCERPT_MAX)
 }
 
 //#endregion §httpleg
@@ -8903,7 +8880,8 @@ export function systemPrompt({
 		added ?? IDENTITY,
 		root && `${MANNER}\n\nWorkspace: ${root} (${world.platform}). Date: ${day}.`,
 		more && `More tools can be offered by select_tools: ${more}.`,
-		schema && 'Answer with one JSON value that fits the schema you were given, and nothing else.',
+		schema &&
+			`Answer with nothing but one JSON value that is valid under this JSON Schema:\n${JSON.stringify(schema)}`,
 	]
 	return joinParts(parts, '\n\n')
 }
@@ -9052,10 +9030,10 @@ export class Agent {
 	}
 
 	async *#reply(signal: AbortSignal) {
-		const { chat, system, tools, schema } = this.#options
+		const { chat, system, tools } = this.#options
 		const stream = () => {
 			const messages = [{ role: 'system', text: system() } as const, ...this.history]
-			return chat.stream({ messages, tools: tools?.offered ?? [], schema }, signal)
+			return chat.stream({ messages, tools: tools?.offered ?? [] }, signal)
 		}
 		try {
 			return yield* stream()
@@ -11787,7 +11765,7 @@ function hostFolders({ env, platform }: World, root: string): Record<string, str
 	const xdg = env['XDG_CONFIG_HOME'] || path.join(home, '.config')
 	const own: NodeJS.Dict<string> = {
 		darwin: path.join(home, 'Library/Application Support'),
-		win32: env['APPDATA'] || path.join(home, 'AppData/Roaming'),
+		win32: env['APPDATA'],
 	}
 	const config = own[platform] ?? xdg
 	const codex = env['CODEX_HOME'] || path.join(home, '.codex')
@@ -11817,19 +11795,27 @@ export async function hostedServers(world: World, root: string) {
 		for (const place of places.split(' ')) {
 			const file = path.normalize(place.replace(/^\w+/, (folder) => `${folders[folder]}`))
 			if (!isFile(file)) continue
-			const isOwn = !place.startsWith('root') // a project enables nothing
+			const isOwn = !place.startsWith('root')
 			try {
-				const { entries, rejects, notes, from } = await mcpNormalize(await serversPart(file, root))
+				const { entries, rejects, ...facts } = await mcpNormalize(await serversPart(file, root))
 				faults.push(...rejects.map((error) => `${file}: ${error.message}`))
-				const facts = { host, file, from, notes, isOwn }
-				const seen = isOwn ? {} : { enabled: undefined }
-				found.push(...entries.map((entry) => ({ ...facts, entry: { ...entry, ...seen } })))
+				const seen = isOwn ? {} : { enabled: undefined } // a project enables nothing
+				const rows = entries.map((it) => ({
+					host,
+					file,
+					...facts,
+					isOwn,
+					entry: { ...it, ...seen },
+				}))
+				found.push(...rows)
 			} catch (error) {
 				faults.push(`${file}: ${messageOf(error)}`)
 			}
 		}
-	const told = faults.filter((fault) => !fault.endsWith(NO_SERVER))
-	return { found: found.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)), faults: told }
+	return {
+		found: found.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)),
+		faults: faults.filter((fault) => !fault.endsWith(NO_SERVER)),
+	}
 }
 
 //#endregion §hosts

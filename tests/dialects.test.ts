@@ -144,14 +144,13 @@ t.test('OpenAI: a request', async (t) => {
       user('go on'),
     ],
     tools: [{ name: 'now', description: 'd'.repeat(2000), parameters: { type: 'object' } }],
-    schema: { type: 'array' },
   })
   t.strictSame(
     body.messages.map((m: { role: string }) => m.role),
     ['system', 'user', 'assistant', 'user', 'assistant', 'tool', 'tool', 'user', 'user'],
   )
   const [system, look, cut, empty, asks, a, b, images] = body.messages
-  t.match(system.content, /^be brief\n\nbe kind\n\nAnswer with .* JSON Schema.*\n.*"array"/)
+  t.equal(system.content, 'be brief\n\nbe kind')
   t.equal(look.content[1].image_url.url, 'data:image/png;base64,AAAA')
   t.equal(cut.content, 'I\n[interrupted]')
   t.equal(empty.content, '(an empty message)')
@@ -212,7 +211,6 @@ t.test('Anthropic: a request', async (t) => {
       { name: 'a', description: '', parameters: { type: 'object' } },
       { name: 'b', description: '', parameters: {} },
     ],
-    schema: { type: 'array' },
   })
   t.strictSame(
     body.messages.map((m: { role: string }) => m.role),
@@ -229,7 +227,7 @@ t.test('Anthropic: a request', async (t) => {
   )
   t.equal(second.is_error, true)
   t.equal(body.max_tokens, 16_384)
-  t.match(body.system[0].text, /^be brief\n\nAnswer with nothing but one JSON/)
+  t.equal(body.system[0].text, 'be brief')
   const marks = JSON.stringify(body).match(/"cache_control"/g)
   t.equal(marks?.length, 4, 'system with the tools, and the last turns of the user')
   t.ok(body.system[0].cache_control && body.messages[4].content[0].cache_control)

@@ -64,7 +64,7 @@ function placed(files: Record<string, string>, platform: Platform = 'linux', env
     writeFileSync(at(file), text.replaceAll('ROOT', root))
   }
   const world: World = {
-    env: { HOME: home, ...env },
+    env: { HOME: home, APPDATA: join(home, 'AppData/Roaming'), ...env },
     platform,
     cwd: root,
     home: join(home, '.tai'),

@@ -479,8 +479,8 @@ t.test('what is no MCP names status, type, host and a short redacted excerpt', a
     [404, 'text/plain', 'none', /answers 404, text\/plain: none$/],
     [429, 'application/json', '{"error":{"code":1}}', /answers 429, .*: \{"error":\{"code":1\}\}$/],
     [200, 'application/json', '{"jsonrpc":"2.0","id":', /answers 200, application\/json: \{/],
-    [200, 'application/json', '', /answers 200, application\/json$/],
-    [202, undefined, '', /answers 202, no type$/],
+    [200, 'application/json', '', /answers 200, application\/json: no reason given$/],
+    [202, undefined, '', /answers 202, no type: no reason given$/],
     [200, undefined, '{}', /answers 200, no type: \{\}$/],
   ]
   for (const [status, type, body, message] of cases) {

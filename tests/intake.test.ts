@@ -234,7 +234,7 @@ t.test('a15: keys that grant trust or run code elsewhere', async (t) => {
 })
 
 t.test('a17: tables that stand in the wrong place', async (t) => {
-  const { entries, rejects, notes } = await mcpNormalize(textOf('a17'))
+  const { entries, rejects } = await mcpNormalize(textOf('a17'))
   t.strictSame(
     entries.map(({ name }) => name),
     ['node_repl', 'good'],
@@ -243,7 +243,6 @@ t.test('a17: tables that stand in the wrong place', async (t) => {
   t.match(env, /node_repl\.env: neither command nor url.*\[mcp_servers\.NAME\.env\]/)
   t.match(list, /perplexity\.env\.env_vars is not a string/)
   t.match(none, /codex_apps: neither command nor url/)
-  t.equal(notes.filter((note) => note.startsWith('refused: ')).length, 3)
 })
 
 t.test('a19: TOML that is none', async (t) => {
@@ -314,7 +313,7 @@ t.test('mcpNormalize finds the servers in every wrapper', async (t) => {
     t.match(await failure(mcpNormalize(JSON.stringify(shape))), /it has no server/)
 })
 
-t.test('mcpNormalize finds blocks in prose, several of them, JSON and TOML', async (t) => {
+t.test('mcpNormalize finds blocks in prose, several of JSON or one of TOML', async (t) => {
   const paste = `Add this to your config (see {docs} and [here](https://x.example)):
 
 \`\`\`json
@@ -323,19 +322,21 @@ t.test('mcpNormalize finds blocks in prose, several of them, JSON and TOML', asy
 \`\`\`
 or this, don't forget:
 "b": { "command": "b", }, "c": { “command”: “c” }
-and for codex:
-~~~toml
-[mcp_servers.d]
-command = "d"
-~~~
 Have fun { }`
   const { entries, notes } = await mcpNormalize(paste)
   t.strictSame(
     entries.map(({ name, command }) => [name, command]),
-    ['d', 'a', 'b', 'c'].map((name) => [name, name]),
+    ['a', 'b', 'c'].map((name) => [name, name]),
   )
   t.match(notes.join('\n'), /prose is ignored/)
   t.match(notes.join('\n'), /odd quotes/)
+  const toml = await mcpNormalize(
+    `For {codex}:\n~~~toml\n[mcp_servers.d]\ncommand = "d"\n~~~\nor ${paste}`,
+  )
+  t.match(toml, {
+    entries: [{ name: 'd' }],
+    notes: [/odd/, /: all but its first TOML is ignored/],
+  })
   const spaced = '{\u00a0"a":\u00a0{ "command": "a", "args": ["“q”\u00a0"] } }'
   t.match((await entriesOf(spaced))[0], { command: 'a', args: ['“q”\u00a0'] })
 })
@@ -413,10 +414,6 @@ t.test('mcpNormalize gives the same for the same, in any order of keys', async (
   )
   t.equal(other.entries[0]?.command, 'a')
   t.match(other.rejects[0]?.message, /a: another entry has this name/)
-  t.match(
-    (await mcpNormalize('{"a":{"command":"x","command":"y"}}')).notes.join(),
-    /command: stands there twice/,
-  )
 })
 
 // --- entries ---

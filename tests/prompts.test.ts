@@ -32,6 +32,6 @@ t.test("a person's own system prompt stands in place of the built-in one", async
 })
 
 t.test('a wanted schema is said', async (t) =>
-  t.match(systemPrompt({ ...facts, schema: {} }), /JSON/),
+  t.match(systemPrompt({ ...facts, schema: { type: 'array' } }), /JSON Schema:\n.*"array"/),
 )
 t.match(COMPACTION_REQUEST, /summary/)
