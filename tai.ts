@@ -8432,9 +8432,7 @@ const CUT = '\n\n[cut here: the text of the result tells more]'
 
 type Refusal = 'unknown' | 'invalid' | 'denied' | 'locked' | 'busy' | 'crashed' | 'interrupted'
 
-type Outcome =
-	| { kind: 'done'; output: ToolOutput }
-	| { kind: 'refused'; why: Refusal; text: string; data: JsonObject }
+type Outcome = { output: ToolOutput; why?: Refusal; data?: JsonObject }
 
 const toolReply = ({ id, name }: ToolCall, { text, isError = false, images }: ToolOutput) =>
 	({ role: 'tool', id, name, text, isError, ...(images && { images }) }) as const
@@ -8524,12 +8522,11 @@ export class Tools {
 	#select = ({ query = '', names = [], servers, limit }: ToolQuery) => {
 		const isAsked = ({ origin }: Tool) => !servers || servers.includes(origin?.server ?? '')
 		const all = this.#all().filter(isAsked)
-		const rows = new Map(all.map((row) => [row.name, row]))
-		const named = names.flatMap((name) => rows.get(name) ?? [])
-		const found = selectTools(query, all)
-		const offered = [...new Set([...named, ...found])].slice(0, limit)
+		const named = all.filter(({ name }) => names.includes(name))
+		const offered = [...new Set([...named, ...selectTools(query, all)])].slice(0, limit)
 		for (const { name } of offered) this.#offered.add(name)
-		return { offered, unknown: names.filter((name) => !rows.has(name)) }
+		const isKnown = (name: string) => named.some((row) => row.name === name)
+		return { offered, unknown: names.filter((name) => !isKnown(name)) }
 	}
 
 	reads({ name, args }: Pick<ToolCall, 'name' | 'args'>) {
@@ -8548,12 +8545,14 @@ export class Tools {
 			? await this.#attempt(row, args, exact, signal).catch(fall)
 			: refuse('unknown', name, this.#unknown(name))
 		const safe = await this.#tidy(name, outcome).catch(fall)
+		const { output, why } = safe
 		const facts = {
 			tool: origin?.tool ?? clip(name, 80),
 			...(origin && { server: origin.server }),
 			digest: exact,
 			ms: world.now() - started,
-			...factsOf(safe),
+			outcome: why ?? (output.isError ? 'error' : 'ok'),
+			bytes: byteLength(output.text),
 		}
 		const isQuick = origin || (row && annotationsOf(row, args).readOnly)
 		const pace = isQuick ? 'soon' : 'now' // else it takes longer than the call
@@ -8564,13 +8563,10 @@ export class Tools {
 
 	async call(call: ToolCall, signal: AbortSignal) {
 		const { name, args, problem } = call
-		const ended = problem
+		const { output, why } = problem
 			? refuse('invalid', name, `not run: ${problem}`)
 			: await this.dispatch(name, args, signal)
-		const isDone = ended.kind === 'done'
-		const output: ToolOutput = isDone ? ended.output : { text: ended.text, isError: true }
-		const denied = !isDone && ended.why === 'denied'
-		return { reply: toolReply(call, output), denied, spent: output.spent }
+		return { reply: toolReply(call, output), denied: why === 'denied', spent: output.spent }
 	}
 
 	async #attempt(row: Tool, raw: JsonObject, exact: string, signal: AbortSignal): Promise<Outcome> {
@@ -8579,9 +8575,7 @@ export class Tools {
 		signal.throwIfAborted()
 		const check = () => this.#checks.getOrInsertComputed(name, () => schemaCheck(parameters))
 		// A server's schema is foreign, and can be made to stall.
-		const checked = origin
-			? missingArguments(parameters, raw)
-			: checkArguments(parameters, await check(), raw)
+		const checked = origin ? { args: raw } : checkArguments(parameters, await check(), raw)
 		if ('problem' in checked)
 			return refuse('invalid', name, `${name}: ${checked.problem}`, { path: checked.path })
 		this.#offered.add(name)
@@ -8608,7 +8602,7 @@ export class Tools {
 		const refusal = this.#lockedOut(call) ?? this.#overRate(row)
 		if (refusal) return refusal
 		if (!(await approvals.spend(decision))) return this.#attempt(row, raw, exact, signal)
-		return { kind: 'done', output: await row.run(args, this.context, signal) }
+		return { output: await row.run(args, this.context, signal) }
 	}
 
 	#lockedOut({ tool, annotations }: ApprovalRequest) {
@@ -8634,7 +8628,7 @@ export class Tools {
 	async #tidy(name: string, outcome: Outcome): Promise<Outcome> {
 		const { redactor } = this.context.store
 		const clean = (text: string) => redactor.redact(text)
-		if (outcome.kind === 'refused')
+		if (outcome.why)
 			return mapStrings(outcome, (text) => clip(clean(text), RECORD_PREVIEW)) as Outcome // a caller's words may be long
 		const fits = (text: string) => byteLength(text) <= this.#options.resultMax
 		const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
@@ -8643,16 +8637,14 @@ export class Tools {
 		if (fits(all) && clean(all) === all) return outcome // nearly always
 		const whole = clean(output.text)
 		const images = output.images?.filter(({ base64 }) => !redactor.knows(base64))
-		return {
-			kind: 'done',
-			output: {
-				...output,
-				text: fits(whole) ? whole : await this.#spill(name, whole),
-				structured: mapStrings(output.structured, (it) => brief(clean(it))) as Json,
-				blocks: mapStrings(output.blocks ?? [], clean) as JsonObject[],
-				...(images && { images }),
-			},
+		const tidied = {
+			...output,
+			text: fits(whole) ? whole : await this.#spill(name, whole),
+			structured: mapStrings(output.structured, (it) => brief(clean(it))) as Json,
+			blocks: mapStrings(output.blocks ?? [], clean) as JsonObject[],
+			...(images && { images }),
 		}
+		return { output: tidied }
 	}
 
 	async #spill(name: string, body: string) {
@@ -8678,22 +8670,16 @@ function pickTool(rows: Tool[], name: string) {
 	)
 }
 
-const present = (pairs: Pair[]) =>
-	Object.fromEntries(pairs.filter(([, value]) => value != null)) as JsonObject
-
 type Checked = { args: JsonObject } | { problem: string; path: string } // a JSON pointer
 
 /** Fills in defaults for what is absent or null. */
 export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: JsonObject): Checked {
-	const pairs = Object.entries(args)
-	const given = pairs.some(([, value]) => value == null) ? present(pairs) : args
+	const given = Object.fromEntries(Object.entries(args).filter(([, value]) => value != null))
 	const known = Object.entries<JsonObject>(Object(schema['properties']))
 	const fault = check(given)
 	if (!fault) {
-		const filled = { ...given }
-		for (const [name, { default: usual }] of known)
-			if (usual !== undefined && !(name in given)) filled[name] = usual
-		return { args: filled }
+		for (const [name, { default: usual }] of known) if (usual !== undefined) given[name] ??= usual
+		return { args: given }
 	}
 	const { at, why } = fault
 	const where = at && `argument ${visible(at.slice(1))}: `
@@ -8702,29 +8688,15 @@ export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: Jso
 	return { problem: `${where}${what}; it takes ${names || 'none'}`, path: at }
 }
 
-function missingArguments({ required = [] }: JsonSchema, args: JsonObject): Checked {
-	const isMissing = (name: Json) => typeof name === 'string' && args[name] === undefined
-	const missing = [required].flat().find(isMissing)
-	if (missing === undefined) return { args }
-	return { problem: `the argument ${visible(`${missing}`)} is missing`, path: '' }
-}
-
 function refuse(why: Refusal, name: string, text: string, more: JsonObject = {}): Outcome {
-	return { kind: 'refused', why, text, data: { tool: name, details: text, ...more } }
+	return { output: { text, isError: true }, why, data: { tool: name, details: text, ...more } }
 }
 
 function crash(name: string, error: unknown, signal: AbortSignal): Outcome {
 	if (signal.aborted) return refuse('interrupted', name, 'interrupted: it has no result')
 	if (!(error instanceof TaiError))
 		return refuse('crashed', name, `${name} failed inside tai: ${messageOf(error)}`)
-	const text = joinParts([error.message, error.hint])
-	return { kind: 'done', output: { text, isError: true } }
-}
-
-function factsOf(outcome: Outcome) {
-	if (outcome.kind === 'refused') return { outcome: outcome.why, bytes: byteLength(outcome.text) }
-	const { text, isError } = outcome.output
-	return { outcome: isError ? 'error' : 'ok', bytes: byteLength(text) }
+	return { output: { text: joinParts([error.message, error.hint]), isError: true } }
 }
 
 //#endregion §toolbox
@@ -11004,14 +10976,15 @@ const REFUSAL_KINDS = {
 	interrupted: 'failed',
 } as const
 
-function callResult(outcome: Outcome, era: Era) {
-	if (outcome.kind === 'refused') {
-		const { why, text, data } = outcome
-		const isUnknown = why === 'unknown' && era === 'modern'
-		return failRpc(isUnknown ? 'params' : REFUSAL_KINDS[why], text, { data })
-	}
-	const { text, images = [], blocks = [], structured, isError } = outcome.output
-	const shown = images.map(({ mime, base64: data }) => ({ type: 'image', data, mimeType: mime }))
+function callResult({ output, why, data }: Outcome, era: Era) {
+	const { text, images = [], blocks = [], structured, isError } = output
+	const isUnknown = why === 'unknown' && era === 'modern'
+	if (why) return failRpc(isUnknown ? 'params' : REFUSAL_KINDS[why], text, { data })
+	const shown = images.map(({ mime: mimeType, base64 }) => ({
+		type: 'image',
+		data: base64,
+		mimeType,
+	}))
 	const others = [...shown, ...blocks]
 	return {
 		content: text || !others[0] ? [{ type: 'text', text }, ...others] : others,
@@ -11090,15 +11063,12 @@ export const RPC_METHODS = new Map<string, RpcMethod>([
 	['resources/read', { ttl: 0, answer: ({ reach }, call) => reach((it) => it.readResource(call)) }],
 ])
 
-export const RPC_NOTIFICATIONS = new Map<
-	string,
-	(from: McpSession | undefined, params: JsonObject) => void
->([
+type Notified = (from: McpSession | undefined, params: JsonObject) => void
+
+// biome-ignore format: a table
+export const RPC_NOTIFICATIONS = new Map<string, Notified>([
 	['notifications/initialized', () => {}],
-	[
-		'notifications/cancelled',
-		(from, { requestId }) => from?.interrupt(({ id }) => id === requestId),
-	],
+	['notifications/cancelled', (from, { requestId: id }) => from?.interrupt((it) => it.id === id)],
 ])
 
 export const rpcErrorOf = (error: unknown, redactor: Redactor) =>
@@ -12186,7 +12156,7 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
 	const seat = { session: '', workspace, mode: 'danger-full-access', profile } as const
 	const tools = await openTools(app, seat)
 	const ran = await tools.dispatch('mcp_call', { server, tool: name, args }, signal)
-	if (ran.kind === 'refused') fail(ran.text)
+	if (ran.why) fail(ran.output.text)
 	const { text: said, isError = false, structured } = ran.output
 	const { code = '' } = Object(structured)
 	if (/^(?:upstream_|mcp_dispatch_|pin_|trust_)/.test(code) && !app.given.has('json')) fail(said)
