@@ -8437,9 +8437,6 @@ type Refusal = keyof typeof REFUSAL_KINDS
 
 type Outcome = { output: ToolOutput; why?: Refusal; data?: JsonObject }
 
-const toolReply = ({ id, name }: ToolCall, { text, isError = false, images }: ToolOutput) =>
-	({ role: 'tool', id, name, text, isError, ...(images && { images }) }) as const
-
 /** The tools of one session. */
 export class Tools {
 	#rows
@@ -8562,14 +8559,6 @@ export class Tools {
 		const writing = store.audit(origin ? 'mcp-call' : 'tool-call', facts, session, pace)
 		await writing.catch(() => {}) // a full disk must not lose the result
 		return safe
-	}
-
-	async call(call: ToolCall, signal: AbortSignal) {
-		const { name, args, problem } = call
-		const { output, why } = problem
-			? refuse('invalid', name, `not run: ${problem}`)
-			: await this.dispatch(name, args, signal)
-		return { reply: toolReply(call, output), denied: why === 'denied', spent: output.spent }
 	}
 
 	async #attempt(row: Tool, raw: JsonObject, exact: string, signal: AbortSignal): Promise<Outcome> {
@@ -8917,11 +8906,16 @@ export class Agent {
 
 	async #run(call: ToolCall, signal: AbortSignal) {
 		const { tools, now } = this.#options
+		const { id, name, args, problem = 'there are no tools here' } = call
 		const started = now()
-		const reply = toolReply(call, { text: 'there are no tools here', isError: true })
-		const ran = (await tools?.call(call, signal)) ?? { reply, denied: false, spent: undefined }
-		await this.#append(ran.reply)
-		return { call, ...ran, ms: now() - started }
+		const { output, why } =
+			!tools || call.problem
+				? refuse('invalid', name, `not run: ${problem}`)
+				: await tools.dispatch(name, args, signal)
+		const { text, isError = false, images, spent } = output
+		const reply = { role: 'tool', id, name, text, isError, ...(images && { images }) } as const
+		await this.#append(reply)
+		return { call, reply, denied: why === 'denied', spent, ms: now() - started }
 	}
 
 	async #append(message: Message) {
@@ -10625,12 +10619,11 @@ type ServeParts = Awaited<ReturnType<typeof servePartsOf>>
 type ServeOptions = Loose<{
 	key: string // none: no client sends one
 	usual: Mode // where nothing sets one
-	native: Tool[]
 	own: Record<Era, McpSession> // of clients that have none
 }>
 
 async function servePartsOf(app: App, options: ServeOptions) {
-	const { key, usual = 'prompt', native = TOOLS, own = ownSessions(app) } = options
+	const { key, usual = 'prompt', own = ownSessions(app) } = options
 	const { redactor, world } = app
 	if (key) redactor.add('mcp-key', key)
 	await app.store() // calls that cannot be audited are not served
@@ -10658,7 +10651,6 @@ async function servePartsOf(app: App, options: ServeOptions) {
 		db,
 		config,
 		workspace,
-		native,
 		mode: tighterMode(asked, profile.mode),
 		only: toolNames(config, profile),
 		profile,
@@ -10904,7 +10896,7 @@ export class McpServeContext extends copying<ServeParts>() {
 		}
 	}
 
-	#rows = () => [...this.native, ...chatTool(this), ...completionsTool(this)]
+	#rows = () => [...TOOLS, ...chatTool(this), ...completionsTool(this)]
 
 	#openTools({ seat: session, processes }: McpSession) {
 		return openServed(this, { session, processes, rows: this.#rows() })
@@ -11048,7 +11040,6 @@ export const RPC_METHODS = new Map<string, RpcMethod>([
 
 type Notified = (from: McpSession | undefined, params: JsonObject) => void
 
-// biome-ignore format: a table
 export const RPC_NOTIFICATIONS = new Map<string, Notified>([
 	['notifications/initialized', () => {}],
 	['notifications/cancelled', (from, { requestId: id }) => from?.interrupt((it) => it.id === id)],

@@ -292,23 +292,11 @@ t.test('mode allow says a line for each call', async (t) => {
   t.match(w.said, [/probe/])
 })
 
-t.test(
-  'call answers with the id of the call, and never runs one whose arguments were broken',
-  async (t) => {
-    let ran = 0
-    const w = await openWorld({ rows: [probe(async () => ({ text: String((ran += 1)) }))] })
-    t.teardown(w.close)
-    t.match(await w.tools.call({ id: 'c1', name: 'probe', args: { word: 'x' } }, never), {
-      reply: { role: 'tool', id: 'c1', text: '1', isError: false },
-      denied: false,
-    })
-    t.match(await w.tools.call({ id: 'c2', name: 'probe', args: {}, problem: 'cut off' }, never), {
-      reply: { id: 'c2', isError: true, text: /cut off/ },
-    })
-    t.equal(ran, 1)
-    t.equal(w.tools.reads({ name: 'probe', args: { word: 'x' } }), true)
-  },
-)
+t.test('it is told beforehand whether a call only reads', async (t) => {
+  const w = await openWorld({ rows: [probe(async () => ({ text: '' }))] })
+  t.teardown(w.close)
+  t.equal(w.tools.reads({ name: 'probe', args: { word: 'x' } }), true)
+})
 
 t.test('where reading and changing share a tool, the arguments decide', async (t) => {
   const branch = TOOLS.find((row) => row.name === 'git_branch')!

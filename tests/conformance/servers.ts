@@ -42,13 +42,13 @@ async function openProxy(port: number): Promise<Target> {
 
 /** The real handler over the real rows and the fixtures. */
 export async function openFixtureServer(): Promise<Target> {
+  TOOLS.unshift(...FIXTURES)
   demandSampling()
   addResources()
   const app = new App({ ...outsideOf(), given: new Given() })
   const context = await McpServeContext.open(app, {
     key: KEY,
     usual: 'danger-full-access',
-    native: [...FIXTURES, ...TOOLS],
   })
   const door = new Door(context, new Set(['localhost', '127.0.0.1', '[::1]']))
   const server = http.createServer(mcpServeHandler(door))
