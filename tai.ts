@@ -2714,10 +2714,9 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage) {
 	}
 }
 
-function decompressed({ url, method }: HttpHop, raw: IncomingMessage): AsyncIterable<Buffer> {
+function decompressed({ method }: HttpHop, raw: IncomingMessage): AsyncIterable<Buffer> {
 	const { 'content-encoding': coding = 'identity' } = raw.headers
 	if (coding === 'identity' || /^HEAD|[23]04$/.test(`${method} ${raw.statusCode}`)) return raw
-	if (!/^(gzip|br)$/.test(coding)) throw new HttpError('cut', `${url.host} sends an unknown coding`)
 	const { createBrotliDecompress, createGunzip } = builtin('node:zlib')
 	const decoder = coding === 'br' ? createBrotliDecompress() : createGunzip()
 	return builtin('node:stream').pipeline(raw, decoder, () => {})
@@ -7690,11 +7689,10 @@ function momentIn(zone: string, now: number, add = '') {
 	return { iso, tz, weekday: WEEKDAYS[day - 1] ?? '', week, unix_ms }
 }
 
-const offeredLines = (offered: ToolSchema[]) =>
-	[
-		offered[0] ? 'offered from the next step on:' : 'no tool fits',
-		...offered.map(({ name, description }) => `- ${name}: ${description}`),
-	].join('\n')
+function offeredLines(offered: ToolSchema[]) {
+	const lines = offered.map(({ name, description }) => `\n- ${name}: ${description}`)
+	return lines[0] ? `offered from the next step on:${lines.join('')}` : 'no tool fits'
+}
 
 const freeOf = (free: number, all: number) => `${formatBytes(free)} free of ${formatBytes(all)}`
 
@@ -8785,8 +8783,7 @@ function reasonOf(cause: unknown, { denied }: TurnResult, { aborted, reason }: A
 }
 
 function charge(turn: TurnResult, { usage, cost }: Spent): AgentEvent {
-	const add = (key: keyof Usage) => turn.usage[key] + usage[key]
-	turn.usage = { input: add('input'), output: add('output'), cached: add('cached') }
+	for (const key of ['input', 'output', 'cached'] as const) turn.usage[key] += usage[key]
 	if (cost !== undefined) turn.cost = (turn.cost ?? 0) + cost
 	return { kind: 'usage', usage, cost }
 }
@@ -8813,7 +8810,7 @@ export class Agent {
 	}
 
 	async *runTurn(parts: Part[], signal: AbortSignal) {
-		const turn: TurnResult = { answer: '', steps: 0, usage: NO_USAGE, tools: [] }
+		const turn: TurnResult = { answer: '', steps: 0, usage: { ...NO_USAGE }, tools: [] }
 		try {
 			await this.#append({ role: 'user', parts })
 			turn.answer = yield* this.#answer(turn, signal)
