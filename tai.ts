@@ -2792,9 +2792,6 @@ export class SseReader {
 	#decoder = new TextDecoder()
 	#held = ''
 	#afterCr = false
-	#event = ''
-	#id?: string
-	#data = ''
 
 	constructor(maxEvent: number) {
 		this.#maxEvent = maxEvent
@@ -2806,25 +2803,24 @@ export class SseReader {
 	end = () => this.#take(`${this.#decoder.decode()}\n\n`)
 
 	#take(text: string) {
-		const lines = text.slice(this.#afterCr && text[0] === '\n' ? 1 : 0).split(/\r\n|\r|\n/)
+		const lines = text.slice(this.#afterCr && text[0] === '\n' ? 1 : 0).replace(/\r\n?/g, '\n')
 		if (text) this.#afterCr = text.endsWith('\r')
-		lines[0] = this.#held + lines[0]
-		this.#held = lines.pop() ?? ''
-		const events = lines.flatMap((line) => this.#line(line))
-		if (this.#held.length + this.#data.length <= this.#maxEvent) return events
+		this.#held += lines
+		const blocks = lines.includes('\n') ? this.#held.split('\n\n') : [this.#held]
+		this.#held = blocks.pop() ?? ''
+		if (this.#held.length <= this.#maxEvent) return blocks.flatMap((block) => this.#event(block))
 		fail(`a server-sent event is over ${formatBytes(this.#maxEvent)}`)
 	}
 
-	#line(line: string) {
-		const [, name, value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []
-		if (name === 'data') this.#data += `${value}\n`
-		else if (name === 'event') this.#event = value
-		else if (name === 'id' && !value.includes('\0')) this.#id = value
-		else if (name === 'retry' && /^\d+$/.test(value)) this.retry = Number(value)
-		if (line) return []
-		this.lastId = this.#id ?? this.lastId
-		const [event, data] = [this.#event || 'message', this.#data]
-		this.#event = this.#data = ''
+	#event(block: string) {
+		let [event, data] = ['message', '']
+		for (const line of block.split('\n')) {
+			const [, name, value = ''] = /^([^:]*):? ?(.*)$/s.exec(line) ?? []
+			if (name === 'data') data += `${value}\n`
+			else if (name === 'event') event = value || 'message'
+			else if (name === 'id' && !value.includes('\0')) this.lastId = value
+			else if (name === 'retry' && /^\d+$/.test(value)) this.retry = Number(value)
+		}
 		return data === '' ? [] : [{ event, data: data.slice(0, -1), id: this.lastId }]
 	}
 }
@@ -9667,7 +9663,12 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 	const verb = command.verbs.find(isVerb) ?? failUsage(`tai ${word} ${fault}: ${names}`, AS_PROMPT)
 	const rest = words.slice(1 + piecesOf(verb.name).length)
 	checkFlags(args, [...verb.flags, ...COMMON_FLAGS], hint)
-	checkWords(rest, verb.args, usageOf(command, verb), hint)
+	const wanted = piecesOf(verb.args)
+	const least = wanted.filter((part) => !part.startsWith('[')).length
+	const most = verb.args.includes('...') ? Infinity : wanted.length
+	const usage = usageOf(command, verb)
+	if (rest.length < least) failUsage(`something is missing: ${usage}`, hint)
+	if (rest.length > most) failUsage(`something is too much: ${usage}`, hint)
 	return { given, command, words: rest, verb }
 }
 
@@ -9678,15 +9679,6 @@ function checkFlags(args: string[], known: Flag[], hint: string) {
 		const [fault = ''] = messageOf(error).replaceAll("'", '').split('. ', 1)
 		failUsage(visible(fault).replace('Unknown option', 'unknown flag'), hint)
 	}
-}
-
-function checkWords(words: string[], args: string, usage: string, hint: string) {
-	const wanted = piecesOf(args)
-	const least = wanted.filter((word) => !word.startsWith('[')).length
-	const most = args.includes('...') ? Infinity : wanted.length
-	const fault = words.length < least ? 'missing' : 'too much'
-	if (words.length < least || words.length > most)
-		failUsage(`something is ${fault}: ${usage}`, hint)
 }
 
 /** Of the program, or of one command. */
