@@ -7091,8 +7091,7 @@ async function pageText(html: string, url: string, format: string) {
 		const bases = page.getElementsByTagName('base')
 		const base = URL.parse(bases[0]?.getAttribute('href') ?? '', url)?.href
 		Object.defineProperty(page, 'baseURI', { value: base ?? url }) // links become absolute
-		const lists: object = Object.getPrototypeOf(bases)
-		Object.assign(lists, { [Symbol.iterator]: Array.prototype.values }) // for Readability's loops
+		Object.getPrototypeOf(bases)[Symbol.iterator] = Array.prototype.values // for Readability's loops
 		const { content, length } = new Readability(page).parse() ?? {}
 		const shown = content && Number(length) >= MAIN_TEXT_MIN ? content : whole
 		return `Title: ${page.title}\n\n${service.turndown(shown)}`
@@ -8561,11 +8560,10 @@ export class Tools {
 		signal.throwIfAborted()
 		const check = () => this.#checks.getOrInsertComputed(name, () => schemaCheck(parameters))
 		// A server's schema is foreign, and can be made to stall.
-		const checked = origin ? { args: raw } : checkArguments(parameters, await check(), raw)
-		if ('problem' in checked)
-			return refuse('invalid', name, `${name}: ${checked.problem}`, { path: checked.path })
+		const checked = origin ? undefined : checkArguments(parameters, await check(), raw)
+		const { args = raw, problem, data } = checked ?? {}
+		if (problem) return refuse('invalid', name, `${name}: ${problem}`, data)
 		this.#offered.add(name)
-		const { args } = checked
 		const call = {
 			tool: name,
 			args: raw,
@@ -8656,10 +8654,8 @@ function pickTool(rows: Tool[], name: string) {
 	)
 }
 
-type Checked = { args: JsonObject } | { problem: string; path: string } // a JSON pointer
-
 /** Fills in defaults for what is absent or null. */
-export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: JsonObject): Checked {
+export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: JsonObject) {
 	const given = Object.fromEntries(Object.entries(args).filter(([, value]) => value != null))
 	const known = Object.entries<JsonObject>(Object(schema['properties']))
 	const fault = check(given)
@@ -8671,7 +8667,7 @@ export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: Jso
 	const where = at && `argument ${visible(at.slice(1))}: `
 	const names = known.map(([name]) => name).join(', ')
 	const what = why.replace('False boolean schema', 'it is unknown')
-	return { problem: `${where}${what}; it takes ${names || 'none'}`, path: at }
+	return { problem: `${where}${what}; it takes ${names || 'none'}`, data: { path: at } } // a JSON pointer
 }
 
 function refuse(why: Refusal, name: string, text: string, more: JsonObject = {}): Outcome {
@@ -9631,7 +9627,7 @@ function readFlags(args: string[], flags: Flag[], strict: boolean) {
 }
 
 const usageOf = ({ name }: Command, verb: Verb) =>
-	piecesOf(`tai ${name} ${verb.name} ${verb.args}`).join(' ')
+	joinParts(['tai', name, verb.name, verb.args], ' ')
 
 const AS_PROMPT = 'to send these words to a model, put them after -- or in quotes'
 
@@ -10613,12 +10609,11 @@ type ServeOptions = Loose<{
 
 async function servePartsOf(app: App, options: ServeOptions) {
 	const { key, usual = 'prompt', own = ownSessions(app) } = options
-	const { redactor, world } = app
+	const { redactor, world, workspace } = app
 	if (key) redactor.add('mcp-key', key)
 	await app.store() // calls that cannot be audited are not served
 	const { store, config, usual: profile } = await app.forTurn()
 	const { db } = store
-	const { workspace } = app
 	const { value, source } = config.explain('permission_mode')
 	const { scryptSync, timingSafeEqual } = builtin('node:crypto')
 	const asked = source === 'default' ? usual : (value as Mode)
