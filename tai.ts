@@ -7104,13 +7104,13 @@ async function turndownFor(format: string) {
 	const service = new Turndown({ headingStyle: 'atx', codeBlockStyle: 'fenced' })
 	if (format === 'text') {
 		service.rules.array = [{ filter: 'br', replacement: () => '\n' }]
-		service.escape = (plain) => plain
+		service.escape = String
 	}
 	service.rules.array.unshift(
 		{ filter: (node) => `${node.getAttribute('src')}`.startsWith('data:'), replacement: () => '' },
 		{ filter: ['td', 'th'], replacement: cellText },
 		{ filter: 'tr', replacement: (row) => (row.includes('\n\n') ? row : `\n|${row}`) },
-		{ filter: ['thead', 'tbody', 'tfoot'], replacement: (rows) => rows },
+		{ filter: ['thead', 'tbody', 'tfoot'], replacement: String },
 		{ filter: 'table', replacement: tableText },
 	)
 	return service.remove(['script', 'style', 'noscript', 'template'])
@@ -8413,8 +8413,6 @@ const grantNameOf = ({ name, origin }: Tool) =>
 export const annotationsOf = (row: Tool, args: JsonObject) =>
 	attempt(() => row.judge?.(args)) ?? row.annotations // arguments may be unchecked
 
-const CUT = '\n\n[cut here: the text of the result tells more]'
-
 /** Each with its kind of RpcError. */
 const REFUSAL_KINDS = {
 	unknown: 'method',
@@ -8615,7 +8613,8 @@ export class Tools {
 		if (outcome.why)
 			return mapStrings(outcome, (text) => clip(clean(text), RECORD_PREVIEW)) as Outcome // a caller's words may be long
 		const fits = (text: string) => byteLength(text) <= this.#options.resultMax
-		const brief = (text: string) => (fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}${CUT}`)
+		const brief = (text: string) =>
+			fits(text) ? text : `${headBytes(text, RECORD_PREVIEW)}\n\n[cut here: see the text]`
 		const { output } = outcome
 		const all = eachString(output).join('\n')
 		if (fits(all) && clean(all) === all) return outcome // nearly always
