@@ -2717,8 +2717,8 @@ async function* readBody(hop: HttpHop, raw: IncomingMessage) {
 function decompressed({ method }: HttpHop, raw: IncomingMessage): AsyncIterable<Buffer> {
 	const { 'content-encoding': coding = 'identity' } = raw.headers
 	if (coding === 'identity' || /^HEAD|[23]04$/.test(`${method} ${raw.statusCode}`)) return raw
-	const { createBrotliDecompress, createGunzip } = builtin('node:zlib')
-	const decoder = coding === 'br' ? createBrotliDecompress() : createGunzip()
+	const zlib = builtin('node:zlib')
+	const decoder = coding === 'br' ? zlib.createBrotliDecompress() : zlib.createGunzip()
 	return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
 
@@ -10543,12 +10543,12 @@ export async function listResources(
 ) {
 	const last = Buffer.from(`${cursor}`, 'base64url').toString()
 	if (sameCursor(last) !== cursor) failRpc('params', 'this cursor is not ours')
-	const { entries, remarks } = await findFiles(workspace.root, isPublicName, workspace, signal)
+	const { entries } = await findFiles(workspace.root, isPublicName, workspace, signal)
 	const left = entries.map(({ at }) => workspace.show(at)).filter((name) => name > last)
 	const names = left.toSorted().slice(0, MCP_RESOURCES_PAGE)
 	const shown = names.filter((name) => !redactor.knows(name))
 	const resources = shown.map((name) => ({
-		uri: RESOURCE_ROOT + name.split('/').map(encodeURIComponent).join('/'),
+		uri: RESOURCE_ROOT + encodeURIComponent(name).replaceAll('%2F', '/'),
 		name,
 		description: formatBytes(lstatOf(path.join(workspace.root, name))?.size ?? 0),
 		mimeType: mimeOf(name),
@@ -10556,7 +10556,6 @@ export async function listResources(
 	return {
 		resources,
 		nextCursor: left.length > names.length ? sameCursor(names.at(-1) ?? '') : undefined,
-		notes: remarks[0] && remarks,
 	}
 }
 
