@@ -7680,8 +7680,13 @@ function momentIn(zone: string, now: number, add = '') {
 			return add ? start.add(add) : start
 		}) ?? fail(`no time zone and duration: ${visible(zone + (add && ` and ${add}`))}`)
 	const iso = at.toString({ smallestUnit: 'second', timeZoneName: 'never' })
-	const { timeZoneId: tz, dayOfWeek: day, weekOfYear: week = 0, epochMilliseconds: unix_ms } = at
-	return { iso, tz, weekday: WEEKDAYS[day - 1] ?? '', week, unix_ms }
+	return {
+		iso,
+		tz: at.timeZoneId,
+		weekday: WEEKDAYS[at.dayOfWeek - 1] ?? '',
+		week: at.weekOfYear ?? 0,
+		unix_ms: at.epochMilliseconds,
+	}
 }
 
 function offeredLines(offered: ToolSchema[]) {
@@ -8992,7 +8997,7 @@ const ASK_WAIT = 10 * MINUTE
 const ASK_AGAIN = 3
 const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
-const CLEAR_LINE = '\r\u001b[K'
+const CLEAR_LINE = '\r\x1b[K'
 
 export const style = (text: string, ...names: InspectColor[]) =>
 	builtin('node:util').styleText(names, text, { validateStream: false })
@@ -9100,15 +9105,15 @@ export class Output {
 }
 
 // ECMA-48, of bounded length; a string sequence without an end loses its introducer only.
-const STRING_HEAD = String.raw`(?:\u001b[\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\n\u0007\u0018\u001a\u001b\u0080-\u009f]{0,${SEQUENCE_MAX}}`
-const CSI_HEAD = String.raw`(?:\u001b\[|\u009b)[0-?]{0,64}[ -/]{0,8}`
-const ESCAPE_HEAD = String.raw`\u001b[ -/]{0,4}`
+const STRING_HEAD = String.raw`(\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\n\x07\x18\x1a\x1b\x80-\x9f]{0,${SEQUENCE_MAX}}`
+const CSI_HEAD = String.raw`(\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}`
+const ESCAPE_HEAD = String.raw`\x1b[ -/]{0,4}`
 const REMOVED_TEXT = RegExp(
-	String.raw`${STRING_HEAD}(?:[\u0007\u0018\u001a\u009c]|\u001b\\)|${CSI_HEAD}[@-~]?|${ESCAPE_HEAD}[0-~]?|[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]`,
+	String.raw`${STRING_HEAD}([\x07\x18\x1a\x9c]|\x1b\\)|${CSI_HEAD}[@-~]?|${ESCAPE_HEAD}[0-~]?|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]`,
 	'g',
 )
 const UNFINISHED = RegExp(
-	String.raw`(?:${STRING_HEAD}\u001b?|${CSI_HEAD}|${ESCAPE_HEAD}|\r|[\ud800-\udbff])$`,
+	String.raw`(${STRING_HEAD}\x1b?|${CSI_HEAD}|${ESCAPE_HEAD}|\r|[\ud800-\udbff])$`,
 )
 
 /** No escape sequences, controls (but \n and \t) or direction overrides. */
@@ -10518,7 +10523,7 @@ const RESOURCE_ROOT = 'tai://workspace/'
 const RESOURCE_URI = /^(?:tai|teaagent):\/\/workspace\/([^]+)$/
 
 const SECRET_FILE =
-	/(?:^|\/)(?:\.(?:git|tai|ssh|aws|kube|docker|gnupg)\/.*|[^/]*\.env(?:\.(?!example$|sample$|template$).*)?(?:rc|~)?|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(?:pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
+	/(^|\/)(\.(git|tai|ssh|aws|kube|docker|gnupg)\/.*|[^/]*\.env(\.(?!example$|sample$|template$).*)?(rc|~)?|\.(netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(\.json)?|id_(rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
 
 const isPublicName = (name: string) => !SECRET_FILE.test(name)
 
