@@ -2231,9 +2231,10 @@ export class ChildGroup {
 	async #settle() {
 		const closed = once(this.child, 'close')
 		const [code, signal] = await once(this.child, 'exit')
-		const leftBehind = this.kill('SIGTERM')
-		await within(PIPE_GRACE, closed)
-		if (leftBehind) this.kill('SIGKILL')
+		if (this.kill('SIGTERM')) {
+			await within(PIPE_GRACE, closed)
+			this.kill('SIGKILL')
+		}
 		await within(PIPE_GRACE, closed)
 		for (const pipe of this.child.stdio) pipe?.destroy()
 		await within(PIPE_GRACE, closed)
@@ -8552,8 +8553,8 @@ export class Tools {
 		}
 		const isQuick = origin || this.reads({ name, args })
 		const pace = isQuick ? 'soon' : 'now' // else it takes longer than the call
-		const writing = store.audit(origin ? 'mcp-call' : 'tool-call', facts, session, pace)
-		await writing.catch(() => {}) // a full disk must not lose the result
+		// A full disk must not lose the result.
+		await store.audit(origin ? 'mcp-call' : 'tool-call', facts, session, pace).catch(() => {})
 		return safe
 	}
 
@@ -9557,7 +9558,7 @@ type Flag = ReturnType<typeof flagRow>
 function flagRow([usage, help]: [string, string]) {
 	const [, short, name = '', value] = /^(?:-(\w), )?--(\S+)(?: (.+))?$/.exec(usage) ?? []
 	const { help: usual = '', standard = '' } = findSetting(name.replaceAll('-', '_')) ?? {}
-	const type = value ? ('string' as const) : ('boolean' as const)
+	const type: 'string' | 'boolean' = value ? 'string' : 'boolean'
 	const said = help || (standard === '' ? usual : `${usual} (${standard})`)
 	return { usage, name, ...(short && { short }), type, multiple: true, help: said }
 }
@@ -10536,7 +10537,7 @@ const MIMES: Record<string, string> = {
 const mimeOf = (name: string, usual = 'text/plain') =>
 	MIMES[path.extname(name).slice(1).toLowerCase()] ?? usual
 
-type Shelf = { workspace: Workspace; redactor: Redactor }
+type Shelf = Pick<App, 'workspace' | 'redactor'>
 
 const sameCursor = (name: string) => Buffer.from(name).toString('base64url')
 
@@ -10578,8 +10579,7 @@ export async function readResource({ workspace, redactor }: Shelf, uri: string) 
 	const name = attempt(() => decodeURIComponent(RESOURCE_URI.exec(uri)?.[1] ?? '')) ?? ''
 	const real = await workspace.read(name).catch(() => '')
 	const stats = statOf(real)
-	if (!stats?.isFile() || (await isHidden(real, workspace)))
-		fail('there is no such resource', 'resources/list names them')
+	if (!stats?.isFile() || (await isHidden(real, workspace))) fail('there is no such resource')
 	if (stats.size > TOOL_TEXT_MAX) fail(`it is too large: ${formatBytes(stats.size)}`)
 	await using file = await workspace.openForRead(name)
 	const bytes = await file.readFile()
