@@ -84,6 +84,25 @@ async function play(
   }
 }
 
+t.test('a call is answered by its id, and never runs when its arguments are broken', async (t) => {
+  const name = 'time_now'
+  const calls = [
+    { id: 'c1', name, args: {} },
+    { id: 'c2', name, args: '{"tz": ' },
+  ]
+  for (const tools of [true, false]) {
+    const a = await openAgent([{ calls }, { text: 'done' }], { tools })
+    t.teardown(a.close)
+    const { events, denied } = await play(a.agent, 'go')
+    const replies = events.flatMap((event) => (event.kind === 'result' ? event.reply : []))
+    t.match(replies, [
+      { role: 'tool', id: 'c1', isError: !tools, text: tools ? /^now / : /no tools here/ },
+      { role: 'tool', id: 'c2', isError: true, text: /^not run: / },
+    ])
+    t.notOk(denied)
+  }
+})
+
 t.test('a turn asks, acts, and answers; everything is in the vault as it happens', async (t) => {
   const a = await openAgent([
     { calls: [{ name: 'read_file', args: { path: 'a.txt' } }] },

@@ -60,8 +60,7 @@ async function worldWith(
   const [stub] = stubs as [(typeof stubs)[0]]
   const call = async (name: string, args: JsonObject = {}, signal = never) => {
     const ran = await w.tools.dispatch(name, args, signal)
-    if (ran.kind === 'done') return { isError: false, structured: undefined, ...ran.output }
-    return { text: ran.text, isError: true, structured: ran.data, images: undefined }
+    return { isError: false, structured: ran.data, images: undefined, ...ran.output }
   }
   return { ...w, stub, stubs, call, states: () => statesOf(w.bridge) }
 }

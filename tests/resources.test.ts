@@ -2,14 +2,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import {
-  listResources,
-  MCP_RESOURCES_PAGE,
-  readResource,
-  Redactor,
-  type Resource,
-  Workspace,
-} from '../tai.ts'
+import { listResources, MCP_RESOURCES_PAGE, readResource, Redactor, Workspace } from '../tai.ts'
 import { begin, serveHere } from './fakes/served.ts'
 import { folder } from './fakes/tai.ts'
 
@@ -42,7 +35,7 @@ function workspace(): string {
 
 t.test('what git would show is listed, with what it takes to read it', async (t) => {
   const peer = await begin(await serveHere(t, { cwd: workspace() }))
-  const { resources, nextCursor, notes } = (await peer.ask('resources/list')).body.result
+  const { resources, nextCursor } = (await peer.ask('resources/list')).body.result
   t.strictSame(
     resources,
     [
@@ -59,7 +52,7 @@ t.test('what git would show is listed, with what it takes to read it', async (t)
       mimeType,
     })),
   )
-  t.strictSame([nextCursor, notes], [undefined, undefined])
+  t.equal(nextCursor, undefined)
   for (const { uri } of resources) {
     const { contents } = (await peer.ask('resources/read', { uri })).body.result
     t.equal(contents.length, 1)
@@ -146,7 +139,7 @@ t.test('known secrets leave no file', async (t) => {
   redactor.add('T', 'sk-token-123456')
   writeFileSync(join(dir, 'mixed.bin'), Buffer.from('\0\u0001sk-token-123456\0', 'latin1'))
   writeFileSync(join(dir, 'n-sk-token-123456.txt'), 'x')
-  const shelf = { workspace: new Workspace(dir, join(dir, 'home')), redactor, fixed: [] }
+  const shelf = { workspace: new Workspace(dir, join(dir, 'home')), redactor }
   t.notMatch(
     JSON.stringify(await listResources(shelf, '', new AbortController().signal)),
     'sk-token-123456',
@@ -168,21 +161,9 @@ t.test("tai's own home is no resource, and a large file says so", async (t) => {
   const shelf = {
     workspace: new Workspace(dir, join(dir, 'home')),
     redactor: new Redactor(),
-    fixed: [],
   }
   const { resources } = await listResources(shelf, '', AbortSignal.timeout(9_000))
   t.notMatch(JSON.stringify(resources), /vault/)
   await t.rejects(readResource(shelf, 'tai://workspace/home/vault.db'), { message: /no such/ })
   await t.rejects(readResource(shelf, 'tai://workspace/big.txt'), { message: /too large: 11/ })
-})
-
-t.test('what a program offers beside its files comes first, as it is', async (t) => {
-  const dir = workspace()
-  const fact = { uri: 'test://one', name: 'One', description: 'A fact.', mimeType: 'text/plain' }
-  const fixed: readonly Resource[] = [{ ...fact, text: 'It rains.' }]
-  const place = new Workspace(dir, join(dir, 'home'))
-  const shelf = { workspace: place, redactor: new Redactor(), fixed }
-  const { resources } = await listResources(shelf, '', AbortSignal.timeout(9_000))
-  t.strictSame(resources[0], fact)
-  t.match(await readResource(shelf, 'test://one'), { text: 'It rains.' })
 })

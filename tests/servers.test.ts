@@ -363,9 +363,9 @@ t.test('mcp_enable keeps the consent it was given', async (t) => {
   const call = (name: string, args: object) => w.tools.dispatch(name, args as never, never)
   const denied = await call('mcp_call', { server: 'stub', tool: 'ping' })
   t.match(JSON.stringify(denied), /cannot be called: not_enabled/)
-  t.match(await call('mcp_enable', { server: 'stub' }), { kind: 'done' })
+  t.match(await call('mcp_enable', { server: 'stub' }), { why: undefined })
   t.match(await call('mcp_call', { server: 'stub', tool: 'ping', args: null }), {
-    kind: 'done',
+    why: undefined,
     output: { isError: false },
   })
   w.store.db.run('DELETE FROM mcp_consents')

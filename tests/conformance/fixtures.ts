@@ -6,7 +6,6 @@ import {
   RpcError,
   toolsOf,
   type JsonObject,
-  type Resource,
   type Tool,
   type ToolOutput,
 } from '../../tai.ts'
@@ -103,7 +102,7 @@ export function demandSampling(): void {
   RPC_METHODS.set('tools/call', { ...row, answer: checked })
 }
 
-export const FIXED_RESOURCES: readonly Resource[] = [
+const FIXED_RESOURCES = [
   {
     uri: 'test://static-text',
     name: 'Static text',
@@ -119,6 +118,19 @@ export const FIXED_RESOURCES: readonly Resource[] = [
     blob: PNG,
   },
 ]
+
+/** Resources of tai are files; the suite wants to read these. */
+export function addResources(): void {
+  const { answer, ...row } = RPC_METHODS.get('resources/read') ?? { answer: () => '{}' }
+  const found = (uri: unknown) => FIXED_RESOURCES.find((it) => it.uri === uri)
+  RPC_METHODS.set('resources/read', {
+    ...row,
+    answer: (host, call) => {
+      const own = found(call.params['uri'])
+      return own ? { contents: [own] } : answer(host, call)
+    },
+  })
+}
 
 /** The scenarios that cannot pass without them. */
 export const NEED_FIXTURES: readonly string[] = [

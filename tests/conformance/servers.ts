@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream'
 import { App, Door, Given, McpServeContext, mcpServeHandler, TOOLS } from '../../tai.ts'
 import { outsideOf } from '../fakes/outside.ts'
 import { KEY, serve } from '../fakes/served.ts'
-import { demandSampling, FIXED_RESOURCES, FIXTURES } from './fixtures.ts'
+import { addResources, demandSampling, FIXTURES } from './fixtures.ts'
 
 export type Target = { url: string; close: () => Promise<void> }
 
@@ -42,13 +42,13 @@ async function openProxy(port: number): Promise<Target> {
 
 /** The real handler over the real rows and the fixtures. */
 export async function openFixtureServer(): Promise<Target> {
+  TOOLS.unshift(...FIXTURES)
   demandSampling()
+  addResources()
   const app = new App({ ...outsideOf(), given: new Given() })
   const context = await McpServeContext.open(app, {
     key: KEY,
     usual: 'danger-full-access',
-    native: [...FIXTURES, ...TOOLS],
-    resources: FIXED_RESOURCES,
   })
   const door = new Door(context, new Set(['localhost', '127.0.0.1', '[::1]']))
   const server = http.createServer(mcpServeHandler(door))
