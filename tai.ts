@@ -4869,11 +4869,9 @@ export class McpRegistry {
 
 	names = () => this.list().map(({ name }) => name)
 
-	row(name: string, otherwise = '`tai mcp list` shows them') {
-		const names = this.names()
-		const hint = () => didYouMean(name, names) ?? otherwise
-		return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint())
-	}
+	row = (name: string, otherwise = '`tai mcp list` shows them') =>
+		this.list().find((row) => row.name === name) ??
+		fail(`there is no server ${visible(name)}`, didYouMean(name, this.names()) ?? otherwise)
 
 	#sealed = (value: object, ...slot: [string, string, string]) =>
 		this.#store.secrets.seal.seal(JSON.stringify(value), columnSlot(...slot))
@@ -7247,7 +7245,9 @@ const exactJson = (text: string): unknown =>
 async function readDocument(text: string, name: string) {
 	const { parse } = await import('smol-toml')
 	const { parseAllDocuments } = await import('yaml')
-	const lines = () => text.split('\n').flatMap((line) => (line.trim() ? [exactJson(line)] : []))
+	const json = () => exactJson(text)
+	const jsonl = () => text.split('\n').flatMap((line) => (line.trim() ? [exactJson(line)] : []))
+	const toml = () => parse(text, { integersAsBigInt: 'asNeeded' })
 	const yaml = () => {
 		const how = { merge: true, intAsBigInt: true, resolveKnownTags: false } // such as !!set
 		const documents = [...parseAllDocuments(text, { ...how, logLevel: 'error' })]
@@ -7257,19 +7257,14 @@ async function readDocument(text: string, name: string) {
 		})
 		return values.length > 1 ? values : (values[0] ?? null)
 	}
-	const kinds: [RegExp, () => unknown][] = [
-		[/\.json$/i, () => exactJson(text)],
-		[/\.(jsonl|ndjson)$/i, lines],
-		[/\.toml$/i, () => parse(text, { integersAsBigInt: 'asNeeded' })],
-		[/\.ya?ml$/i, yaml],
-	]
-	const own = kinds.filter(([ending]) => ending.test(name))
+	const kinds = new Map(Object.entries({ json, jsonl, ndjson: jsonl, toml, yaml, yml: yaml }))
+	const own = kinds.get(path.extname(name).slice(1).toLowerCase())
 	const isJson = /^\s*[[{]/.test(text) // or begins TOML
 	let fault: unknown
-	for (const [, read] of own[0] ? own : kinds.slice(0, isJson ? 3 : 4))
+	for (const read of own ? [own] : [json, jsonl, toml, ...(isJson ? [] : [yaml])])
 		try {
 			const found: unknown = JSON.parse(toJson(read()))
-			if (own[0] || typeof found !== 'string' || /^\s*"/.test(text)) return found
+			if (own || typeof found !== 'string' || /^\s*"/.test(text)) return found
 			fail('it is plain text')
 		} catch (error) {
 			fault = (isJson && fault) || error
@@ -7315,14 +7310,12 @@ async function queryDocument({ at, text, query, limit }: Query) {
 	return joinParts([`[${lines.join(',\n')}]`, inBrackets([more])])
 }
 
-/** A WAL that nobody has open: reading must leave no files beside it. */
+/** With a WAL that nobody has open, reading must leave no files beside it. */
 function databaseUrl(at: string) {
 	const url = builtin('node:url').pathToFileURL(at)
 	const head = Buffer.alloc(20)
 	fs.readSync(fs.openSync(at, 'r'), head)
-	const [wal, shm] = ['-wal', '-shm'].map((end) => fs.existsSync(at + end))
-	const none = process.platform === 'win32' ? 'vfs=win32-none' : 'vfs=unix-none'
-	if (head[18] === 2 && !(wal && shm)) url.search = wal ? none : 'immutable=1'
+	if (head[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
 	return url
 }
 
@@ -7330,11 +7323,8 @@ async function queryTable({ at, text, query, params = [], limit }: Query) {
 	const { DatabaseSync: Connection } = builtin('node:sqlite')
 	const options = { readOnly: !text, timeout: STORE_BUSY, limits: { attach: 0 } }
 	try {
-		const url = text ? ':memory:' : databaseUrl(at)
-		const db = new Connection(url, options)
+		const db = new Connection(text ? ':memory:' : databaseUrl(at), options)
 		if (text) await fillTable(db, text, at)
-		// Then no file is needed to share the WAL.
-		if (`${url}`.endsWith('-none')) db.exec('PRAGMA locking_mode = EXCLUSIVE')
 		db.exec('PRAGMA query_only = 1')
 		const statement = db.prepare(query)
 		const rest = query.slice(statement.sourceSQL.length)
@@ -7348,8 +7338,7 @@ async function queryTable({ at, text, query, params = [], limit }: Query) {
 		const { lines, isAll } = jsonLines(statement.iterate(...values), limit)
 		return joinParts([names, ...lines, `[${isAll ? count(lines.length, 'row') : 'there is more'}]`])
 	} catch (cause) {
-		const isHot = Object(cause).errcode === 776 // SQLITE_READONLY_ROLLBACK
-		fail(isHot ? 'an unfinished change: open it with the program that made it' : messageOf(cause))
+		failBy(cause)
 	}
 }
 
@@ -7402,17 +7391,13 @@ const zlibOf = (work: 'gzip' | 'gunzip') =>
 
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
-/** From the type of a header on. */
-const SPARSE = /^(S.{100}ustar|[gx].* GNU\.sparse\.)/s
+/** A header of that type, or of words for it. */
+const SPARSE = /^.{156}(S|[gx](?=.* GNU\.sparse\.)).{100}ustar/s
 
 async function tarItems(bytes: Buffer) {
 	const { unpackTar } = await import('modern-tar')
-	for (let at = 0, next; at < bytes.length; at = next) {
-		const size = Math.abs(parseInt(bytes.toString('latin1', at + 124, at + 136), 8)) || 0
-		next = at + 512 * (1 + Math.ceil(size / 512))
-		const head = bytes.toString('latin1', at + 156, Math.min(next, at + 4 * KB))
-		if (SPARSE.test(head)) fail('it has sparse files')
-	}
+	for (let at = 0; at < bytes.length; at += 512)
+		if (SPARSE.test(bytes.toString('latin1', at, at + KB))) fail('it has sparse files')
 	return (await unpackTar(bytes, { strict: true })).map(({ header, data = ABSENT.bytes }) => ({
 		type: 'file',
 		mode: 0,

@@ -345,31 +345,6 @@ t.test('sqlite_query sees a live WAL, and leaves nothing beside a WAL at rest', 
   t.strictSame(fs.readdirSync(root), ['live.db'])
 })
 
-t.test('sqlite_query leaves nothing beside a copied WAL, and sees what is in it', async (t) => {
-  const { call, root } = await bench(t)
-  const live = makeDb(path.join(root, 'live.db'), true)
-  for (const end of ['', '-wal'])
-    fs.copyFileSync(path.join(root, `live.db${end}`), path.join(root, `k.db${end}`))
-  live.close()
-  const args = { path: 'k.db', sql: 'SELECT count(*) AS n FROM t' }
-  t.equal((await call('sqlite_query', args)).text, '["n"]\n[2]\n[1 row]')
-  t.strictSame(fs.readdirSync(root), ['k.db', 'k.db-wal', 'live.db'])
-})
-
-t.test('sqlite_query says what an unfinished change is', async (t) => {
-  const { call, root } = await bench(t)
-  const db = new DatabaseSync(path.join(root, 'a.db'))
-  db.exec('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(3000000)); PRAGMA cache_size = 5')
-  db.exec('BEGIN; UPDATE t SET a = zeroblob(3000001)')
-  for (const end of ['', '-journal'])
-    fs.copyFileSync(path.join(root, `a.db${end}`), path.join(root, `hot.db${end}`))
-  db.close()
-  t.match(await call('sqlite_query', { path: 'hot.db', sql: 'SELECT 1 FROM t' }), {
-    isError: true,
-    text: /^hot\.db: an unfinished change: open it with the program that made it$/,
-  })
-})
-
 t.test('sqlite_query takes comments after a statement for no statement', async (t) => {
   const { root } = await bench(t)
   makeDb(path.join(root, 'a.db')).close()
