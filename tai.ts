@@ -1481,17 +1481,13 @@ function migrateDb(db: Db, migrations: string[]) {
 }
 
 function backUp(file: string, from: number) {
-	const half = `${file}.backup-${from}.tmp`
-	const made = fs.openSync(half, 'w', 0o600)
+	const backup = `${file}.backup-${from}`
+	fs.writeFileSync(backup, '', { mode: 0o600 }) // one that was cut short is written anew
 	const reader = new Db(file)
 	try {
-		reader.run('VACUUM INTO ?', half)
-		fs.fsyncSync(made)
-		fs.renameSync(half, `${file}.backup-${from}`)
+		reader.run('VACUUM INTO ?', backup)
 	} finally {
 		reader.close()
-		fs.closeSync(made)
-		fs.rmSync(half, { force: true })
 	}
 }
 
@@ -7263,9 +7259,7 @@ async function readDocument(text: string, name: string) {
 	let fault: unknown
 	for (const read of own ? [own] : [json, jsonl, toml, ...(isJson ? [] : [yaml])])
 		try {
-			const found: unknown = JSON.parse(toJson(read()))
-			if (own || typeof found !== 'string' || /^\s*"/.test(text)) return found
-			fail('it is plain text')
+			return JSON.parse(toJson(read())) as unknown
 		} catch (error) {
 			fault = (isJson && fault) || error
 		}
@@ -7294,7 +7288,7 @@ type Query = Record<'at' | 'text' | 'query', string> & { limit: number } & Loose
 
 /** Answers a Query, in JSON, by lines. Throws TaiError. */
 export async function answerQuery(given: string) {
-	const query: Query = attempt(() => JSON.parse(given)) ?? fail('so tai asks itself')
+	const query: Query = JSON.parse(given)
 	return (query.params ? queryTable : queryDocument)(query)
 }
 
@@ -7411,7 +7405,7 @@ type Packed = Awaited<ReturnType<typeof tarItems>>[number]
 async function zipItems(bytes: Uint8Array) {
 	const { Uint8ArrayReader, Uint8ArrayWriter, ZipReader } = await zipLibrary()
 	const options = { checkSignature: true, filenameValidation: 'tolerant' } as const
-	const zip = new ZipReader(new Uint8ArrayReader(bytes), { ...options, useWebWorkers: false })
+	const zip = new ZipReader(new Uint8ArrayReader(bytes), options)
 	const items = []
 	for await (const entry of zip.getEntriesGenerator()) {
 		const plain = entry.directory ? 'directory' : 'file'
@@ -7521,7 +7515,7 @@ type ToPack = FileState & { name: string; mode: number; mtime: Date }
 
 async function zipOf(items: ToPack[], signal: AbortSignal) {
 	const { Uint8ArrayReader, Uint8ArrayWriter, ZipWriter } = await zipLibrary()
-	const zip = new ZipWriter(new Uint8ArrayWriter(), { useWebWorkers: false })
+	const zip = new ZipWriter(new Uint8ArrayWriter())
 	for (const { name, kind, bytes, mode: unixMode, mtime: lastModDate } of items) {
 		await breathe(signal)
 		const directory = kind === 'folder'
