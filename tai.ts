@@ -201,7 +201,7 @@ export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
 export const MCP_CONNECTIONS_MAX = 1_024 // then closed at once
 export const MCP_PIPELINE_MAX = 32 // unanswered ones end the connection
 export const MCP_BODIES_MAX = 64 * MB // all together; then 503
-export const MCP_HEAD_MAX = 8 * KB // of a plain request; longer ones are for node:http, to 16 KB
+export const MCP_HEAD_MAX = 8 * KB // of a plain request; longer ones go to node:http, to 16 KB
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
 export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
 export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
@@ -608,12 +608,14 @@ const lettersOf = (word: string) => new Set(Array.from(word, (a, i) => [a, a + w
 /** What was meant: it shares most letters and pairs of letters. */
 export function nearest(word: string, known: readonly string[]) {
 	const own = lettersOf(word)
-	const likeness = known.map((name) => {
+	let best: string | undefined
+	let most = 0.3
+	for (const name of known) {
 		const its = lettersOf(name)
-		return [name, own.intersection(its).size / (own.size + its.size)] as const
-	})
-	const near = likeness.filter(([, like]) => like > 0.3)
-	return near.toSorted(([, a], [, b]) => b - a)[0]?.[0]
+		const like = own.intersection(its).size / (own.size + its.size)
+		if (like > most) [best, most] = [name, like]
+	}
+	return best
 }
 
 function didYouMean(word: string, known: readonly string[]) {
@@ -637,8 +639,8 @@ function noSuch(what: string, name: string, list = '', raised: typeof failUsage 
 
 /** If it is one. */
 export function parseObject(text: string) {
-	const value: unknown = attempt(() => JSON.parse(text))
-	return isObject(value) ? (value as JsonObject) : undefined
+	const value = attempt((): JsonObject => JSON.parse(text))
+	return isObject(value) ? value : undefined
 }
 
 /** Throws InvalidError, which names `where`. */
@@ -3880,7 +3882,8 @@ export abstract class RpcTransport {
 		try {
 			return await answer.promise
 		} finally {
-			for (const timer of [clock, limit]) clearTimeout(timer)
+			clearTimeout(clock)
+			clearTimeout(limit)
 			signal?.removeEventListener('abort', stop)
 			this.#waiting.delete(id)
 		}
@@ -4999,9 +5002,8 @@ export class McpRegistry {
 		).some((pin) => pin.hash === hash)
 
 	drift(server: string) {
-		const known = this.definitions(server)
-		const before = ({ name }: Pinned) => known.find((tool) => tool.name === name)
-		return this.withheld(server).map((now) => ({ now, before: before(now) }))
+		const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
+		return this.withheld(server).map((now) => ({ now, before: known.get(now.name) }))
 	}
 
 	/** Returns what is withheld; the first listing is pinned. */
@@ -5105,9 +5107,12 @@ const fitsGlob = (globs: string[], ...names: string[]) =>
 
 function pictureIn({ type, mimeType, data }: JsonObject) {
 	const [mime, base64] = [plainText(mimeType), plainText(data)]
-	if (type !== 'image' || !/^image\/(?:png|jpeg|gif|webp)$/.test(mime)) return undefined
-	const isBase64 = base64.length < PICTURE_MAX && /^[A-Za-z0-9+/]+={0,2}$/.test(base64)
-	return isBase64 ? { mime, base64 } : undefined
+	const fits =
+		type === 'image' &&
+		/^image\/(?:png|jpeg|gif|webp)$/.test(mime) &&
+		base64.length < PICTURE_MAX &&
+		/^[A-Za-z0-9+/]+={0,2}$/.test(base64)
+	return fits ? { mime, base64 } : undefined
 }
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
@@ -5137,7 +5142,7 @@ function blockText(block: JsonObject) {
 function faultOf(error: TaiError) {
 	if (error instanceof RpcError) return 'upstream_error'
 	if (error instanceof DeniedError) return 'trust_denied'
-	const isThere = error instanceof KindError && /^(timeout|protocol|too-large)$/.test(error.kind)
+	const isThere = /^(timeout|protocol|too-large)$/.test(Object(error).kind)
 	return isThere ? 'mcp_dispatch_failed' : 'upstream_mcp_unavailable'
 }
 
@@ -5545,8 +5550,6 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
 	})
 }
 
-const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/
-
 const spacedWords = (text: string) => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
 const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string) =>
@@ -5558,7 +5561,7 @@ function commandMatches({ commands, scope }: Grant, args: JsonObject, root: stri
 	if (typeof command !== 'string') return false
 	const all = spacedWords(command)
 	if (scope === 'deny') return commands.some((start) => all.includes(spacedWords(start)))
-	if (isBent(args, root) || COMMAND_CHAIN.test(command)) return false
+	if (isBent(args, root) || /[;&|<>`$(){}\n\r]/.test(command)) return false
 	return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
@@ -5717,9 +5720,10 @@ export class Approvals {
 		const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
 		if (!all[0]) return []
 		const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
-		return Array.fromAsync(inOrder, async (grant) => {
-			return { grant, other: await this.#other(call, grant) }
-		})
+		return Array.fromAsync(inOrder, async (grant) => ({
+			grant,
+			other: await this.#other(call, grant),
+		}))
 	}
 
 	async #other(call: ApprovalRequest, grant: Grant) {
@@ -7218,9 +7222,8 @@ const BLOB_SHOWN = 64 // characters
 
 function jsonPart(part: unknown) {
 	if (part instanceof Uint8Array) return clip(`x'${Buffer.from(part).toString('hex')}'`, BLOB_SHOWN)
-	if (typeof part === 'bigint' && Number.isSafeInteger(Number(part))) return Number(part)
-	const isOdd = typeof part === 'bigint' || (typeof part === 'number' && !Number.isFinite(part))
-	return isOdd ? `${part}` : part
+	if (typeof part === 'number' ? Number.isFinite(part) : typeof part !== 'bigint') return part
+	return Number.isSafeInteger(Number(part)) ? Number(part) : `${part}`
 }
 
 function toJson(value: unknown, indent = 0) {
@@ -7315,7 +7318,8 @@ function databaseUrl(at: string) {
 
 async function queryTable({ at, text, query, params = [], limit }: Query) {
 	const { DatabaseSync: Connection } = builtin('node:sqlite')
-	const options = { readOnly: !text, timeout: STORE_BUSY, limits: { attach: 0 } }
+	const forms = { readBigInts: true, returnArrays: true }
+	const options = { readOnly: !text, timeout: STORE_BUSY, limits: { attach: 0 }, ...forms }
 	try {
 		const db = new Connection(text ? ':memory:' : databaseUrl(at), options)
 		if (text) await fillTable(db, text, at)
@@ -7323,8 +7327,6 @@ async function queryTable({ at, text, query, params = [], limit }: Query) {
 		const statement = db.prepare(query)
 		const rest = query.slice(statement.sourceSQL.length)
 		if (attempt(() => db.prepare(rest))) fail('one statement at a time')
-		statement.setReadBigInts(true)
-		statement.setReturnArrays(true)
 		const values = params.map((value) =>
 			typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value,
 		) as SQLInputValue[]
