@@ -5672,7 +5672,7 @@ export class Approvals {
 	async decide(call: ApprovalRequest, signal: AbortSignal) {
 		const { tool, args, origin = null, session, digest: exact } = call
 		const { store } = this.#options
-		const { redactor } = store
+		const short = (said: string) => clip(store.redactor.redact(said), SAID_MAX)
 		const first = await this.check(call)
 		const { verdict, reason, grant } =
 			first.verdict === 'ask' ? await this.#ask(call, signal) : first
@@ -5681,13 +5681,13 @@ export class Approvals {
 		const decided = { ...made, verdict: denial ? 'deny' : 'run' }
 		const text = verdict === 'run' ? '' : canonicalJson(args)
 		if (text || riskOf(call.annotations) !== 'low') {
-			const said = denial && { args: clip(redactor.redact(text), SAID_MAX) }
+			const said = denial && { args: short(text) }
 			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
 			const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
 			await store.audit('approval', row, session, pace)
 		}
-		const line = () => redactor.redact(`runs ${nameCall(tool, exact)} ${visible(text)}`)
-		return { ...decided, denial, say: verdict === 'say' ? clip(line(), SAID_MAX) : undefined }
+		const line = `runs ${nameCall(tool, exact)} ${visible(text)}`
+		return { ...decided, denial, say: verdict === 'say' ? short(line) : undefined }
 	}
 
 	async check(call: ApprovalRequest) {
