@@ -201,7 +201,7 @@ export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
 export const MCP_CONNECTIONS_MAX = 1_024 // then closed at once
 export const MCP_PIPELINE_MAX = 32 // unanswered ones end the connection
 export const MCP_BODIES_MAX = 64 * MB // all together; then 503
-export const MCP_HEAD_MAX = 8 * KB // of a plain request; longer ones are for node:http, to 16 KB
+export const MCP_HEAD_MAX = 8 * KB // of a plain request; longer ones go to node:http, to 16 KB
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
 export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
 export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
@@ -608,12 +608,14 @@ const lettersOf = (word: string) => new Set(Array.from(word, (a, i) => [a, a + w
 /** What was meant: it shares most letters and pairs of letters. */
 export function nearest(word: string, known: readonly string[]) {
 	const own = lettersOf(word)
-	const likeness = known.map((name) => {
+	let best: string | undefined
+	let most = 0.3
+	for (const name of known) {
 		const its = lettersOf(name)
-		return [name, own.intersection(its).size / (own.size + its.size)] as const
-	})
-	const near = likeness.filter(([, like]) => like > 0.3)
-	return near.toSorted(([, a], [, b]) => b - a)[0]?.[0]
+		const like = own.intersection(its).size / (own.size + its.size)
+		if (like > most) [best, most] = [name, like]
+	}
+	return best
 }
 
 function didYouMean(word: string, known: readonly string[]) {
@@ -637,8 +639,8 @@ function noSuch(what: string, name: string, list = '', raised: typeof failUsage 
 
 /** If it is one. */
 export function parseObject(text: string) {
-	const value: unknown = attempt(() => JSON.parse(text))
-	return isObject(value) ? (value as JsonObject) : undefined
+	const value = attempt((): JsonObject => JSON.parse(text))
+	return isObject(value) ? value : undefined
 }
 
 /** Throws InvalidError, which names `where`. */
@@ -3900,7 +3902,8 @@ export abstract class RpcTransport {
 		try {
 			return await answer.promise
 		} finally {
-			for (const timer of [clock, limit]) clearTimeout(timer)
+			clearTimeout(clock)
+			clearTimeout(limit)
 			signal?.removeEventListener('abort', stop)
 			this.#waiting.delete(id)
 		}
@@ -4866,11 +4869,9 @@ export class McpRegistry {
 
 	names = () => this.list().map(({ name }) => name)
 
-	row(name: string, otherwise = '`tai mcp list` shows them') {
-		const names = this.names()
-		const hint = () => didYouMean(name, names) ?? otherwise
-		return this.list()[names.indexOf(name)] ?? fail(`there is no server ${visible(name)}`, hint())
-	}
+	row = (name: string, otherwise = '`tai mcp list` shows them') =>
+		this.list().find((row) => row.name === name) ??
+		fail(`there is no server ${visible(name)}`, didYouMean(name, this.names()) ?? otherwise)
 
 	#sealed = (value: object, ...slot: [string, string, string]) =>
 		this.#store.secrets.seal.seal(JSON.stringify(value), columnSlot(...slot))
@@ -5002,9 +5003,8 @@ export class McpRegistry {
 		).some((pin) => pin.hash === hash)
 
 	drift(server: string) {
-		const known = this.definitions(server)
-		const before = ({ name }: Pinned) => known.find((tool) => tool.name === name)
-		return this.withheld(server).map((now) => ({ now, before: before(now) }))
+		const known = new Map(this.definitions(server).map((tool) => [tool.name, tool]))
+		return this.withheld(server).map((now) => ({ now, before: known.get(now.name) }))
 	}
 
 	/** Returns what is withheld; the first listing is pinned. */
@@ -5108,9 +5108,12 @@ const fitsGlob = (globs: string[], ...names: string[]) =>
 
 function pictureIn({ type, mimeType, data }: JsonObject) {
 	const [mime, base64] = [plainText(mimeType), plainText(data)]
-	if (type !== 'image' || !/^image\/(?:png|jpeg|gif|webp)$/.test(mime)) return undefined
-	const isBase64 = base64.length < PICTURE_MAX && /^[A-Za-z0-9+/]+={0,2}$/.test(base64)
-	return isBase64 ? { mime, base64 } : undefined
+	const fits =
+		type === 'image' &&
+		/^image\/(?:png|jpeg|gif|webp)$/.test(mime) &&
+		base64.length < PICTURE_MAX &&
+		/^[A-Za-z0-9+/]+={0,2}$/.test(base64)
+	return fits ? { mime, base64 } : undefined
 }
 
 /** Nothing is lost: what is neither text nor picture comes as its JSON. */
@@ -5140,7 +5143,7 @@ function blockText(block: JsonObject) {
 function faultOf(error: TaiError) {
 	if (error instanceof RpcError) return 'upstream_error'
 	if (error instanceof DeniedError) return 'trust_denied'
-	const isThere = error instanceof KindError && /^(timeout|protocol|too-large)$/.test(error.kind)
+	const isThere = /^(timeout|protocol|too-large)$/.test(Object(error).kind)
 	return isThere ? 'mcp_dispatch_failed' : 'upstream_mcp_unavailable'
 }
 
@@ -5548,8 +5551,6 @@ export function isReadOnlyCommand(command: string, root: string, home: string) {
 	})
 }
 
-const COMMAND_CHAIN = /[;&|<>`$(){}\n\r]/
-
 const spacedWords = (text: string) => ` ${text.replace(/[^\w.:-]+/g, ' ').trim()} `
 
 const isBent = ({ env, stdin, cwd = '.' }: JsonObject, root: string) =>
@@ -5561,7 +5562,7 @@ function commandMatches({ commands, scope }: Grant, args: JsonObject, root: stri
 	if (typeof command !== 'string') return false
 	const all = spacedWords(command)
 	if (scope === 'deny') return commands.some((start) => all.includes(spacedWords(start)))
-	if (isBent(args, root) || COMMAND_CHAIN.test(command)) return false
+	if (isBent(args, root) || /[;&|<>`$(){}\n\r]/.test(command)) return false
 	return commands.some((start) => `${command} `.startsWith(`${start} `))
 }
 
@@ -5672,7 +5673,7 @@ export class Approvals {
 	async decide(call: ApprovalRequest, signal: AbortSignal) {
 		const { tool, args, origin = null, session, digest: exact } = call
 		const { store } = this.#options
-		const { redactor } = store
+		const short = (said: string) => store.redactor.clip(said, SAID_MAX)
 		const first = await this.check(call)
 		const { verdict, reason, grant } =
 			first.verdict === 'ask' ? await this.#ask(call, signal) : first
@@ -5681,14 +5682,13 @@ export class Approvals {
 		const decided = { ...made, verdict: denial ? 'deny' : 'run' }
 		const text = verdict === 'run' ? '' : canonicalJson(args)
 		if (text || riskOf(call.annotations) !== 'low') {
-			const said = denial && { args: redactor.clip(text, SAID_MAX) }
+			const said = denial && { args: short(text) }
 			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
 			const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
 			await store.audit('approval', row, session, pace)
 		}
-		const line = () => `runs ${nameCall(tool, exact)} ${visible(text)}`
-		const say = verdict === 'say' ? redactor.clip(line(), SAID_MAX) : undefined
-		return { ...decided, denial, say }
+		const line = () => short(`runs ${nameCall(tool, exact)} ${visible(text)}`)
+		return { ...decided, denial, say: verdict === 'say' ? line() : undefined }
 	}
 
 	async check(call: ApprovalRequest) {
@@ -5721,9 +5721,10 @@ export class Approvals {
 		const all = await this.#options.store.listGrants(call.grantAs ?? call.tool)
 		if (!all[0]) return []
 		const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
-		return Array.fromAsync(inOrder, async (grant) => {
-			return { grant, other: await this.#other(call, grant) }
-		})
+		return Array.fromAsync(inOrder, async (grant) => ({
+			grant,
+			other: await this.#other(call, grant),
+		}))
 	}
 
 	async #other(call: ApprovalRequest, grant: Grant) {
@@ -7220,9 +7221,8 @@ const BLOB_SHOWN = 64 // characters
 
 function jsonPart(part: unknown) {
 	if (part instanceof Uint8Array) return clip(`x'${Buffer.from(part).toString('hex')}'`, BLOB_SHOWN)
-	if (typeof part === 'bigint' && Number.isSafeInteger(Number(part))) return Number(part)
-	const isOdd = typeof part === 'bigint' || (typeof part === 'number' && !Number.isFinite(part))
-	return isOdd ? `${part}` : part
+	if (typeof part === 'number' ? Number.isFinite(part) : typeof part !== 'bigint') return part
+	return Number.isSafeInteger(Number(part)) ? Number(part) : `${part}`
 }
 
 function toJson(value: unknown, indent = 0) {
@@ -7243,7 +7243,9 @@ const exactJson = (text: string): unknown =>
 async function readDocument(text: string, name: string) {
 	const { parse } = await import('smol-toml')
 	const { parseAllDocuments } = await import('yaml')
-	const lines = () => text.split('\n').flatMap((line) => (line.trim() ? [exactJson(line)] : []))
+	const json = () => exactJson(text)
+	const jsonl = () => text.split('\n').flatMap((line) => (line.trim() ? [exactJson(line)] : []))
+	const toml = () => parse(text, { integersAsBigInt: 'asNeeded' })
 	const yaml = () => {
 		const how = { merge: true, intAsBigInt: true, resolveKnownTags: false } // such as !!set
 		const documents = [...parseAllDocuments(text, { ...how, logLevel: 'error' })]
@@ -7253,20 +7255,13 @@ async function readDocument(text: string, name: string) {
 		})
 		return values.length > 1 ? values : (values[0] ?? null)
 	}
-	const kinds: [RegExp, () => unknown][] = [
-		[/\.json$/i, () => exactJson(text)],
-		[/\.(jsonl|ndjson)$/i, lines],
-		[/\.toml$/i, () => parse(text, { integersAsBigInt: 'asNeeded' })],
-		[/\.ya?ml$/i, yaml],
-	]
-	const own = kinds.filter(([ending]) => ending.test(name))
+	const kinds = new Map(Object.entries({ json, jsonl, ndjson: jsonl, toml, yaml, yml: yaml }))
+	const own = kinds.get(path.extname(name).slice(1).toLowerCase())
 	const isJson = /^\s*[[{]/.test(text) // or begins TOML
 	let fault: unknown
-	for (const [, read] of own[0] ? own : kinds.slice(0, isJson ? 3 : 4))
+	for (const read of own ? [own] : [json, jsonl, toml, ...(isJson ? [] : [yaml])])
 		try {
-			const found: unknown = JSON.parse(toJson(read()))
-			if (own[0] || typeof found !== 'string' || /^\s*"/.test(text)) return found
-			fail('it is plain text')
+			return JSON.parse(toJson(read())) as unknown
 		} catch (error) {
 			fault = (isJson && fault) || error
 		}
@@ -7295,7 +7290,7 @@ type Query = Record<'at' | 'text' | 'query', string> & { limit: number } & Loose
 
 /** Answers a Query, in JSON, by lines. Throws TaiError. */
 export async function answerQuery(given: string) {
-	const query: Query = attempt(() => JSON.parse(given)) ?? fail('so tai asks itself')
+	const query: Query = JSON.parse(given)
 	return (query.params ? queryTable : queryDocument)(query)
 }
 
@@ -7311,32 +7306,26 @@ async function queryDocument({ at, text, query, limit }: Query) {
 	return joinParts([`[${lines.join(',\n')}]`, inBrackets([more])])
 }
 
-/** A WAL that nobody has open: reading must leave no files beside it. */
+/** With a WAL that nobody has open, reading must leave no files beside it. */
 function databaseUrl(at: string) {
 	const url = builtin('node:url').pathToFileURL(at)
 	const head = Buffer.alloc(20)
 	fs.readSync(fs.openSync(at, 'r'), head)
-	const [wal, shm] = ['-wal', '-shm'].map((end) => fs.existsSync(at + end))
-	const none = process.platform === 'win32' ? 'vfs=win32-none' : 'vfs=unix-none'
-	if (head[18] === 2 && !(wal && shm)) url.search = wal ? none : 'immutable=1'
+	if (head[18] === 2 && !fs.existsSync(`${at}-wal`)) url.search = 'immutable=1'
 	return url
 }
 
 async function queryTable({ at, text, query, params = [], limit }: Query) {
 	const { DatabaseSync: Connection } = builtin('node:sqlite')
-	const options = { readOnly: !text, timeout: STORE_BUSY, limits: { attach: 0 } }
+	const forms = { readBigInts: true, returnArrays: true }
+	const options = { readOnly: !text, timeout: STORE_BUSY, limits: { attach: 0 }, ...forms }
 	try {
-		const url = text ? ':memory:' : databaseUrl(at)
-		const db = new Connection(url, options)
+		const db = new Connection(text ? ':memory:' : databaseUrl(at), options)
 		if (text) await fillTable(db, text, at)
-		// Then no file is needed to share the WAL.
-		if (`${url}`.endsWith('-none')) db.exec('PRAGMA locking_mode = EXCLUSIVE')
 		db.exec('PRAGMA query_only = 1')
 		const statement = db.prepare(query)
 		const rest = query.slice(statement.sourceSQL.length)
 		if (attempt(() => db.prepare(rest))) fail('one statement at a time')
-		statement.setReadBigInts(true)
-		statement.setReturnArrays(true)
 		const values = params.map((value) =>
 			typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value,
 		) as SQLInputValue[]
@@ -7344,8 +7333,7 @@ async function queryTable({ at, text, query, params = [], limit }: Query) {
 		const { lines, isAll } = jsonLines(statement.iterate(...values), limit)
 		return joinParts([names, ...lines, `[${isAll ? count(lines.length, 'row') : 'there is more'}]`])
 	} catch (cause) {
-		const isHot = Object(cause).errcode === 776 // SQLITE_READONLY_ROLLBACK
-		fail(isHot ? 'an unfinished change: open it with the program that made it' : messageOf(cause))
+		failBy(cause)
 	}
 }
 
@@ -7398,17 +7386,13 @@ const zlibOf = (work: 'gzip' | 'gunzip') =>
 
 const zipLibrary = () => import('@zip.js/zip.js/lib/zip-core-custom.js')
 
-/** From the type of a header on. */
-const SPARSE = /^(S.{100}ustar|[gx].* GNU\.sparse\.)/s
+/** A header of that type, or of words for it. */
+const SPARSE = /^.{156}(S|[gx](?=.* GNU\.sparse\.)).{100}ustar/s
 
 async function tarItems(bytes: Buffer) {
 	const { unpackTar } = await import('modern-tar')
-	for (let at = 0, next; at < bytes.length; at = next) {
-		const size = Math.abs(parseInt(bytes.toString('latin1', at + 124, at + 136), 8)) || 0
-		next = at + 512 * (1 + Math.ceil(size / 512))
-		const head = bytes.toString('latin1', at + 156, Math.min(next, at + 4 * KB))
-		if (SPARSE.test(head)) fail('it has sparse files')
-	}
+	for (let at = 0; at < bytes.length; at += 512)
+		if (SPARSE.test(bytes.toString('latin1', at, at + KB))) fail('it has sparse files')
 	return (await unpackTar(bytes, { strict: true })).map(({ header, data = ABSENT.bytes }) => ({
 		type: 'file',
 		mode: 0,
@@ -7422,7 +7406,7 @@ type Packed = Awaited<ReturnType<typeof tarItems>>[number]
 async function zipItems(bytes: Uint8Array) {
 	const { Uint8ArrayReader, Uint8ArrayWriter, ZipReader } = await zipLibrary()
 	const options = { checkSignature: true, filenameValidation: 'tolerant' } as const
-	const zip = new ZipReader(new Uint8ArrayReader(bytes), { ...options, useWebWorkers: false })
+	const zip = new ZipReader(new Uint8ArrayReader(bytes), options)
 	const items = []
 	for await (const entry of zip.getEntriesGenerator()) {
 		const plain = entry.directory ? 'directory' : 'file'
@@ -7533,7 +7517,7 @@ type ToPack = FileState & { name: string; mode: number; mtime: Date }
 
 async function zipOf(items: ToPack[], signal: AbortSignal) {
 	const { Uint8ArrayReader, Uint8ArrayWriter, ZipWriter } = await zipLibrary()
-	const zip = new ZipWriter(new Uint8ArrayWriter(), { useWebWorkers: false })
+	const zip = new ZipWriter(new Uint8ArrayWriter())
 	for (const { name, kind, bytes, mode: unixMode, mtime: lastModDate } of items) {
 		await breathe(signal)
 		const directory = kind === 'folder'
@@ -8691,8 +8675,11 @@ export class Tools {
 		signal.throwIfAborted()
 		const check = () => this.#checks.getOrInsertComputed(name, () => schemaCheck(parameters))
 		// A server's schema is foreign, and can be made to stall.
-		const checked = origin ? undefined : checkArguments(parameters, await check(), raw)
-		const { args = raw, problem, data } = checked ?? {}
+		const {
+			args = raw,
+			problem,
+			data,
+		} = origin ? missingArguments(parameters, raw) : checkArguments(parameters, await check(), raw)
 		if (problem) return refuse('invalid', name, `${name}: ${problem}`, data)
 		this.#offered.add(name)
 		const asked = await requestOf(row, args, { args: raw, digest: exact, session })
@@ -8792,6 +8779,13 @@ export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: Jso
 	const names = known.map(([name]) => name).join(', ')
 	const what = why.replace('False boolean schema', 'it is unknown')
 	return { problem: `${where}${what}; it takes ${names || 'none'}`, data: { path: at } } // a JSON pointer
+}
+
+function missingArguments({ required = [] }: JsonSchema, args: JsonObject) {
+	const isMissing = (name: Json) => typeof name === 'string' && args[name] === undefined
+	const missing = [required].flat().find(isMissing)
+	if (missing === undefined) return { args }
+	return { problem: `the argument ${visible(`${missing}`)} is missing`, data: { path: '' } }
 }
 
 function refuse(why: Refusal, name: string, text: string, more: JsonObject = {}): Outcome {
