@@ -986,10 +986,9 @@ const settingRow = (name: string) =>
 
 const STORED = 'tai config set'
 
-export const parseSetting = (key: string, text: string, source = STORED) =>
-	settingText(settingRow(key), text, source)
-
-function settingText({ key, type, help }: Setting, value: unknown, source: string) {
+/** As `tai config set` keeps it. */
+export function parseSetting(name: string, value: unknown, source = STORED) {
+	const { key, type, help } = settingRow(name)
 	const text = isObject(value) ? JSON.stringify(value) : String(value).trim()
 	if (isObject(value) === (type === 'set of tables') && SETTING_SHAPES[type].test(text)) return text
 	failUsage(`${source}: ${key} is ${visible(JSON.stringify(value))}, not a ${type}`, help)
@@ -1023,12 +1022,14 @@ async function readToml(file: string) {
 	}
 }
 
+type Sources = { flags: Record<string, unknown>; stored: object; root: string }
+
 /** The settings of one run. */
 export class Config {
 	notices: string[] = []
 	#given: { key: SettingKey; value: string; source: string }[] = []
 
-	static async load(world: World, sources: { flags: object; stored: object; root: string }) {
+	static async load(world: World, sources: Sources) {
 		const config = new Config()
 		const { home, project = '' } = configPaths(world, sources.root)
 		for (const { key, standard } of SETTINGS)
@@ -1036,21 +1037,20 @@ export class Config {
 		config.#take(sources.stored, STORED)
 		config.#take(await readToml(home), home)
 		config.#take(await readToml(project), project, projectRefusal)
-		for (const { key } of SETTINGS)
+		for (const { key } of SETTINGS) {
 			config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
-		for (const [key, text] of Object.entries(sources.flags))
-			config.#take({ [key]: text }, `flag --${dashed(key)}`)
+			config.#take({ [key]: sources.flags[key] }, `flag --${dashed(key)}`)
+		}
 		return config
 	}
 
 	#take(given: object, source: string, refusal?: typeof projectRefusal) {
 		for (const [name, raw] of Object.entries(given)) {
-			if (raw === undefined) continue
 			const row = findSetting(name)
 			const note = (text: string) => this.notices.push(`${source}: ${text}`)
 			if (!row) note(`there is no setting ${visible(name)}`)
-			if (!row) continue
-			const value = settingText(row, raw, source)
+			if (!row || raw === undefined) continue
+			const value = parseSetting(name, raw, source)
 			const why = refusal?.(row, value, this.get(row.key))
 			if (why) note(`${name} = ${visible(value)} is left out: ${why}`)
 			else this.#given.unshift({ key: row.key, value, source })
@@ -7978,20 +7978,24 @@ function configuredProviders(config: Config) {
 
 type Setup = Pick<ToolContext, 'config' | 'world' | 'store' | 'http'>
 
-function choiceOf(asked: string | undefined, setup: Setup, signal: AbortSignal) {
-	const { config, world, store, http } = setup
+function choiceOf(
+	asked: string | undefined,
+	{ config, world, store, http }: Setup,
+	signal: AbortSignal,
+) {
 	const providers = configuredProviders(config)
 	const secret = (name: string) => store.secrets.get(name)
 	return chooseModel({ asked, providers, env: world.env, secret, http, signal })
 }
 
+const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
+
 async function listedModel(asked: string, context: ToolContext, signal: AbortSignal) {
 	const choice = await choiceOf(asked, context, signal)
-	const { model, provider } = choice
 	const known = await listModels(context.http, choice, signal).catch(() => [])
 	// Of some the list has `models/NAME`, or NAME with a date.
-	const isKnown = known.length === 0 || known.some(({ id }) => id.includes(model))
-	return isKnown ? `${provider.name}/${model}` : noSuch('model', asked, 'model_list')
+	const isKnown = !known[0] || known.some(({ id }) => id.includes(choice.model))
+	return isKnown ? modelName(choice) : noSuch('model', asked, 'model_list')
 }
 
 const serversFor = (profile: string, { registry }: McpBridge) =>
@@ -8149,7 +8153,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 				fail(`a model may not set ${key} so`, `the user can: tai config set ${key} VALUE`)
 			const { unknown } = select({ names: isTools ? splitNames(`${value}`) : [], limit: 0 })
 			if (unknown[0]) noSuch('tool', unknown[0], 'select_tools')
-			await store.setSetting(key, settingText(row, value, 'config_set'))
+			await store.setSetting(key, parseSetting(key, value, 'config_set'))
 			return `${key} is set for the next run`
 		},
 	},
@@ -10228,8 +10232,6 @@ export async function playTurn(app: App, talk: Conversation, parts: Part[], sign
 	return result.error
 }
 
-const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
-
 const chatClient = ({ http }: App, config: Config, choice: ModelChoice) =>
 	new ChatClient(choice, { http, idle: config.number('stream_idle') * SECOND, random: Math.random })
 
@@ -11294,12 +11296,13 @@ function gateOf({ method, url, headers }: HttpHead, hosts: string[] | undefined,
 	if (!door.context.admits(headers.authorization))
 		return refused(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' })
 	if (`${url}`.split('?', 1)[0] !== '/mcp') return refused(404, 'no such path')
-	if (method !== 'POST' && method !== 'DELETE')
+	const isPost = method === 'POST'
+	if (!isPost && method !== 'DELETE')
 		return refused(405, 'use POST or DELETE', { Allow: 'POST, DELETE' })
 	if (door.isClosing) return CROWDED
-	if (method === 'POST' && !/\*\/\*|application\/(\*|json)/i.test(accept))
+	if (isPost && !/\*\/\*|application\/(\*|json)/i.test(accept))
 		return refused(406, 'replies are application/json')
-	if (method === 'POST' && !/^application\/json\s*(;|$)/i.test(`${type}`))
+	if (isPost && !/^application\/json\s*(;|$)/i.test(`${type}`))
 		return refused(415, 'requests are application/json')
 	if (!/^(identity)?$/i.test(coding)) return refused(415, 'requests are not compressed')
 	return Number(headers['content-length']) > MCP_HTTP_MAX_BODY ? TOO_LARGE : undefined
@@ -11313,9 +11316,7 @@ const headersOf = ({ body = '', headers }: HttpAnswer) => ({
 })
 
 function sendAnswer(response: ServerResponse, answer: HttpAnswer) {
-	if (response.destroyed) return
-	response.writeHead(answer.status, headersOf(answer))
-	response.end(answer.body)
+	if (!response.destroyed) response.writeHead(answer.status, headersOf(answer)).end(answer.body)
 }
 
 const HEAD_END = '\r\n\r\n'
@@ -11343,71 +11344,59 @@ function plainHead(text: string): IncomingHttpHeaders | undefined {
 	return isWhole && PLAIN_HEAD.test(text) ? headers : undefined
 }
 
-/** A connection that has asked nothing yet that is for node:http. */
-class PlainLine {
-	#door
-	#socket
-	#http
-	#head: Buffer = Buffer.alloc(0) // was let in
-	#headers: IncomingHttpHeaders = {}
-	#stop: AbortController | undefined // of what is under way
-	#next: Buffer = Buffer.alloc(0)
-
-	constructor(door: Door, socket: Socket, http: (socket: Socket) => void) {
-		this.#door = door
-		this.#socket = socket
-		this.#http = http
-	}
-
-	begin() {
-		const socket = this.#socket
-		socket.setTimeout(MCP_HEADERS_TIMEOUT, () => this.#stop ?? socket.destroy())
-		socket.on('data', this.#take).on('end', () => socket.end())
-		socket.on('error', () => socket.destroy())
-		socket.on('close', () => this.#stop?.abort(new InterruptedError(LEFT)))
-	}
-
-	#take = (bytes: Buffer) => {
-		const { writableLength: unread } = this.#socket
-		if (this.#stop) {
-			this.#next = Buffer.concat([this.#next, bytes])
-			if (this.#next.length > MCP_HEAD_MAX) this.#socket.pause()
-		} else if (!unread && !this.#door.isClosing && this.#isPlain(bytes))
-			this.#serve(bytes.subarray(this.#head.length))
-		else this.#leave(bytes)
-	}
+/** A connection, until it asks for what only node:http does. */
+function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void) {
+	let head: Buffer = Buffer.alloc(0) // was let in
+	let headers: IncomingHttpHeaders = {}
+	let stop: AbortController | undefined // of what is under way
+	let next: Buffer = head
 
 	/** Nearly all heads of a client are alike. */
-	#isPlain(bytes: Buffer) {
-		if (!this.#head[0] || !bytes.subarray(0, this.#head.length).equals(this.#head)) {
-			const head = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)
-			const headers = head.length <= MCP_HEAD_MAX && plainHead(head.toString('latin1'))
-			const asked = { method: 'POST', url: '/mcp' }
-			if (!headers || gateOf({ ...asked, headers }, [`${headers.host}`], this.#door)) return false
-			if (!this.#head[0]) this.#socket.setTimeout(MCP_KEEP_ALIVE + SECOND)
-			this.#head = Buffer.from(head)
-			this.#headers = headers
+	function isPlain(bytes: Buffer) {
+		if (!head[0] || !bytes.subarray(0, head.length).equals(head)) {
+			const first = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)
+			const asked = first.length <= MCP_HEAD_MAX && plainHead(first.toString('latin1'))
+			if (!asked) return false
+			const post = { method: 'POST', url: '/mcp', headers: asked }
+			if (gateOf(post, [`${asked.host}`], door)) return false
+			if (!head[0]) socket.setTimeout(MCP_KEEP_ALIVE + SECOND)
+			head = Buffer.from(first)
+			headers = asked
 		}
-		return this.#headers['content-length'] === `${bytes.length - this.#head.length}`
+		return headers['content-length'] === `${bytes.length - head.length}`
 	}
 
-	async #serve(body: Buffer) {
-		this.#stop = new AbortController()
-		const answer = await this.#door.answer('POST', this.#headers, body, this.#stop)
-		this.#door.together(() => {
-			this.#stop = undefined
-			this.#socket.write(answerText(answer))
-			if (this.#next[0]) this.#leave(this.#next)
+	async function serve(body: Buffer) {
+		stop = new AbortController()
+		const answer = await door.answer('POST', headers, body, stop)
+		door.together(() => {
+			stop = undefined
+			socket.write(answerText(answer))
+			if (next[0]) leave(next)
 		})
 	}
 
 	/** For good. */
-	#leave(bytes: Buffer) {
-		const socket = this.#socket.off('data', this.#take).setTimeout(0).pause()
-		this.#http(socket)
+	function leave(bytes: Buffer) {
+		socket.off('data', take).setTimeout(0).pause()
+		http(socket)
 		socket.unshift(bytes)
 		socket.resume()
 	}
+
+	function take(bytes: Buffer) {
+		const { writableLength: unread } = socket
+		if (stop) {
+			next = Buffer.concat([next, bytes])
+			if (next.length > MCP_HEAD_MAX) socket.pause()
+		} else if (!unread && !door.isClosing && isPlain(bytes)) serve(bytes.subarray(head.length))
+		else leave(bytes)
+	}
+
+	socket.setTimeout(MCP_HEADERS_TIMEOUT, () => stop ?? socket.destroy())
+	socket.on('data', take).on('end', () => socket.end())
+	socket.on('error', () => socket.destroy())
+	socket.on('close', () => stop?.abort(new InterruptedError(LEFT)))
 }
 
 /** Where clients knock, and what is held for them. */
@@ -11428,7 +11417,7 @@ export class Door {
 	meet(socket: Socket, http: (socket: Socket) => void) {
 		this.#open.set(socket, 0)
 		socket.on('close', () => this.#open.delete(socket))
-		new PlainLine(this, socket, http).begin()
+		meetPlainly(this, socket, http)
 	}
 
 	close() {
@@ -12163,10 +12152,12 @@ function grantVerb(usual: 'always' | 'deny'): Run {
 async function approvalCheck(app: App, name = '', text = '{}') {
 	const row = await knownTool(app, name)
 	const args = argsIn(text)
-	const { config, usual } = await app.forTurn()
+	const { config, usual, store } = await app.forTurn()
 	const mode = givenMode(app) ?? modeOf(config, usual)
 	const session = app.given.text('session') ?? ''
-	const { approvals } = (await seatedTools(app, mode, session)).context
+	const { world, prompter, approved, workspace } = app
+	const { root } = workspace
+	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
 	const call = await requestOf(row, full, { args, digest: callDigest(name, args), session })
 	const { verdict, reason, grant = null } = await approvals.check(call)
@@ -12217,11 +12208,6 @@ async function auditEntries(app: App, limit: number) {
 
 async function seatOf(app: App) {
 	return [await app.bridge(), (await app.config()).get('profile') ?? ''] as const
-}
-
-async function seatedTools(app: App, mode: Mode, session = '') {
-	const [, profile] = await seatOf(app)
-	return openTools(app, { session, workspace: app.workspace, mode, profile })
 }
 
 const agreement = ({ given, notice: show, prompter, signal }: App) => ({
@@ -12299,7 +12285,9 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
 	const [bridge, profile] = await seatOf(app)
 	checkCallable(bridge, profile, server, name)
 	const asked = { server, tool: name, args: argsIn(text) }
-	const tools = await seatedTools(app, 'danger-full-access')
+	const { workspace } = app
+	const mode = 'danger-full-access'
+	const tools = await openTools(app, { session: '', workspace, mode, profile })
 	const ran = await tools.dispatch('mcp_call', asked, app.signal)
 	if (ran.kind === 'refused') fail(ran.text)
 	const { text: said, isError = false, structured } = ran.output
@@ -12373,9 +12361,8 @@ function trustedVerb(revokes: boolean): Run {
 		const found = registry.trusted(given)
 		if (!found) {
 			const error = `${visible(given)} is neither trusted nor denied`
-			if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
-			app.print({ ok: false, error })
-			return true
+			if (app.given.has('json')) app.print({ ok: false, error })
+			fail(error, '`tai mcp trust list` shows who is')
 		}
 		const [server, trust] = found
 		if (!revokes) return printTrust(app, [found])
