@@ -1992,14 +1992,12 @@ export class Store {
 	}
 
 	async addHistory(line: string) {
-		const sql = `INSERT INTO history (line) SELECT ?1
-			WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
-		this.db.run(sql, this.redactor.known(line))
-		this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
+		this.db.insert('history', { line: this.redactor.known(line) })
 	}
+	/** Newest first, each once. */
 	async listHistory(limit: number) {
-		const rows = this.db.all<{ line: string }>`SELECT * FROM history
-			ORDER BY seq DESC LIMIT ${limit}`
+		const rows = this.db.all<{ line: string }>`SELECT line FROM history
+			GROUP BY line ORDER BY max(seq) DESC LIMIT ${limit}`
 		return rows.map(({ line }) => line)
 	}
 
@@ -7967,15 +7965,6 @@ async function switchSession({ store, session }: ToolContext, to: Switched) {
 	await store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
-function configuredProviders(config: Config) {
-	try {
-		return providersOf(config.table('providers'))
-	} catch (error) {
-		const what = `${config.explain('providers').source}: ${messageOf(error)}`
-		failUsage(what, 'mend that table', error)
-	}
-}
-
 type Setup = Pick<ToolContext, 'config' | 'world' | 'store' | 'http'>
 
 function choiceOf(
@@ -7983,7 +7972,7 @@ function choiceOf(
 	{ config, world, store, http }: Setup,
 	signal: AbortSignal,
 ) {
-	const providers = configuredProviders(config)
+	const providers = providersOf(config.table('providers'))
 	const secret = (name: string) => store.secrets.get(name)
 	return chooseModel({ asked, providers, env: world.env, secret, http, signal })
 }
@@ -8104,7 +8093,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		takes: { provider: maybe(arg('Only of this one, such as openrouter.')) },
 		annotations: LOOKS_OUT,
 		run: async ({ provider: only }, context, signal) => {
-			const all = configuredProviders(context.config)
+			const all = providersOf(context.config.table('providers'))
 			const asked = all.filter(({ name }) => name === (only ?? name))
 			const lists = asked.map(async ({ name, keys, own }) => {
 				try {
@@ -9993,12 +9982,10 @@ export class App extends copying<AppOptions>() {
 		try {
 			return await this.store()
 		} catch (error) {
-			if (Object(error).kind !== 'readonly') throw error
+			if (!this.isTurn || Object(error).kind !== 'readonly') throw error
 			this.notice(`${messageOf(error)}: this session is not saved`)
 			const { world, redactor } = this
-			const store = await Store.memory(world, { redactor })
-			if (!this.isTurn) store.db.exec('PRAGMA query_only = 1') // no verb seems to change it
-			return this.own(store, closePart)
+			return this.own(await Store.memory(world, { redactor }), closePart)
 		}
 	})
 
@@ -11399,20 +11386,15 @@ function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void)
 	socket.on('close', () => stop?.abort(new InterruptedError(LEFT)))
 }
 
+type Hosts = Set<string> | undefined // undefined: any
+
 /** Where clients knock, and what is held for them. */
-export class Door {
-	context
-	#hosts // undefined: any
+export class Door extends copying<{ context: McpServeContext; hosts: Hosts }>() {
 	#open = new Map<Socket, number>()
 	#due: (() => void)[] = []
 	#held = 0 // bytes
 	#awakeUntil = 0
 	isClosing = false
-
-	constructor(context: McpServeContext, hosts: Set<string> | undefined) {
-		this.context = context
-		this.#hosts = hosts
-	}
 
 	meet(socket: Socket, http: (socket: Socket) => void) {
 		this.#open.set(socket, 0)
@@ -11450,7 +11432,7 @@ export class Door {
 	expects({ origin }: IncomingHttpHeaders, [host = '', another]: string[] = []) {
 		const name = host.replace(/:\d*$/, '').toLowerCase()
 		const from = origin === undefined ? name : URL.parse(origin)?.hostname
-		const isOurs = (it: string) => this.#hosts?.has(it) ?? it === name
+		const isOurs = (it: string) => this.hosts?.has(it) ?? it === name
 		return another === undefined && from !== undefined && isOurs(from) && isOurs(name)
 	}
 
@@ -11599,7 +11581,7 @@ export async function mcpServeMain(app: App) {
 	const key = keyOf(app, bind)
 	const context = await McpServeContext.open(app, { key, usual: 'danger-full-access' })
 	const hosts = hostNames(bind, config.list('mcp_hosts'))
-	const door = new Door(context, hosts)
+	const door = new Door({ context, hosts })
 	builtin('node:v8').setFlagsFromString('--heap-growing-percent=50') // or old objects multiply
 	const server = await listen(door, bind, config.number('mcp_port'))
 	const sweeper = setInterval(() => context.sweep(), MCP_SESSION_TOUCH)
@@ -11941,11 +11923,9 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
 	],
 	config: ['settings',
-		['list', 'all, where each comes from and what it hides', async (app) => {
-			const settings = (await app.config()).all().map((row) => (
-				{ ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
-			app.print({ settings }, settings, ['key', 'value', 'source', 'hides'])
-		}],
+		['list', 'all, where each comes from and what it hides', listVerb('settings key value source hides', async (_, __, app) =>
+			(await app.config()).all().map((row) => (
+				{ ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) })))],
 		['get KEY', 'one value', async (app, key) => {
 			const setting = (await app.config()).explain(key)
 			app.print(setting, setting.value ?? '')
@@ -11979,10 +11959,8 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 	mcp: ['servers whose tools a model can use',
 		['add SOURCE...', 'a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, 'name yes'],
 		['import [NAME...]', 'list what other programs here use, or add some, or `all`', mcpImport, 'yes'],
-		['list', 'all servers', async (app) => {
-			const servers = serverFacts(await app.bridge())
-			app.print({ servers }, servers, ['name', 'transport', 'profiles', 'tools', 'withheld', 'address'])
-		}],
+		['list', 'all servers', listVerb('servers name transport profiles tools withheld address', async (_, __, app) =>
+			serverFacts(await app.bridge()))],
 		['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
 			toolFacts(...(await seatOf(app)), query))],
 		['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
@@ -11995,7 +11973,8 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['pins SERVER', 'tools that are new or changed', mcpPins, 'grant grant-all'],
 		['consent [SERVER]', 'what nobody agreed to yet', mcpConsent, 'yes'],
 		['trust list', 'whom the user trusts', async (app) => printTrust(app, (await app.bridge()).registry.trusts())],
-		['trust inspect SERVER', 'what is said of one', trustedVerb(false)],
+		['trust inspect SERVER', 'what is said of one', async (app, server) =>
+			printTrust(app, [await trustOf(app, server)])],
 		['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => {
 			const denied = new Set(denied_tools)
 			const all = !allowed_tools[0] && tools.isSubsetOf(denied) // it takes back no more than was said
@@ -12011,7 +11990,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 			trusted: old.trusted && tools.size > 0,
 			denied_tools: [...new Set(old.denied_tools).union(tools)],
 		})), 'tool'],
-		['trust revoke SERVER', 'forget all of that', trustedVerb(true)],
+		['trust revoke SERVER', 'forget all of that', revokeTrust],
 		['serve', 'serve the tools of tai over stdin and stdout', mcpServePipe,
 			`${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`],
 	],
@@ -12114,7 +12093,6 @@ async function changeSetting(app: App, key = '', value?: string) {
 	const store = await app.store()
 	if (key === 'profile' && value && !(await store.getProfile(value))) noSuch(key, value)
 	await store.setSetting(key, checked)
-	if (!findSetting(key)) return app.print({ key }, `${key} is not set`) // perhaps of another tai
 	const setting = (await app.config()).explain(key)
 	app.print(setting, `${key} = ${setting.value ?? ''} (${setting.source})`)
 }
@@ -12346,31 +12324,28 @@ function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run
 		const [tools, ttl] = [new Set(app.given.all('tool')), givenTime(app, 'ttl')]
 		const end = ttl && { expires_at: new Date(ttl).toISOString() }
 		const next = (old: McpTrust) => ({ ...change(old, tools), ...end })
-		const changed = await registry.changeTrust(serverName(given), next)
-		const [server, trust] = changed
+		const [server, trust] = await registry.changeTrust(serverName(given), next)
 		await audit('mcp_server_trust_changed', { server, ...trust })
 		if (!registry.names().some((name) => isSpelled(name, server)))
 			app.notice(`there is no server ${server} yet; this counts once there is one`)
-		printTrust(app, [changed])
+		printTrust(app, [[server, trust]])
 	}
 }
 
-function trustedVerb(revokes: boolean): Run {
-	return async (app, given) => {
-		const { registry, audit } = await app.bridge()
-		const found = registry.trusted(given)
-		if (!found) {
-			const error = `${visible(given)} is neither trusted nor denied`
-			if (app.given.has('json')) app.print({ ok: false, error })
-			fail(error, '`tai mcp trust list` shows who is')
-		}
-		const [server, trust] = found
-		if (!revokes) return printTrust(app, [found])
-		registry.revokeTrust(server)
-		const [allowed_tools, denied_tools] = [trust.allowed_tools.length, trust.denied_tools.length]
-		await audit('mcp_server_trust_revoked', { server, allowed_tools, denied_tools })
-		printTrust(app, registry.trusts())
-	}
+async function trustOf(app: App, given: string) {
+	const found = (await app.bridge()).registry.trusted(given)
+	if (found) return found
+	const error = `${visible(given)} is neither trusted nor denied`
+	if (app.given.has('json')) app.print({ ok: false, error })
+	fail(error, '`tai mcp trust list` shows who is')
+}
+
+async function revokeTrust(app: App, given = '') {
+	const { registry, audit } = await app.bridge()
+	const [server, trust] = await trustOf(app, given)
+	registry.revokeTrust(server)
+	await audit('mcp_server_trust_revoked', { server, ...trust })
+	printTrust(app, registry.trusts())
 }
 
 async function printLineEnds({ out, world }: App) {
@@ -12473,7 +12448,7 @@ function realWorld(): World {
 		cwd:
 			attempt(() => process.cwd()) ?? fail('the current folder is gone', 'cd to one that exists'),
 		home: path.resolve(home),
-		now: () => Date.now(),
+		now: Date.now,
 		randomBytes: (size) => builtin('node:crypto').randomBytes(size),
 	}
 }
