@@ -1060,7 +1060,7 @@ export class Config {
 	get = (key: SettingKey) => this.explain(key).value
 	number = (key: SettingKey) => Number(this.get(key) ?? Infinity)
 	list = (key: SettingKey) => splitNames(this.get(key))
-	table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
+	providers = (): Record<string, JsonObject> => JSON.parse(this.get('providers') ?? '{}')
 
 	explain(name: string) {
 		const { key } = settingRow(name)
@@ -7952,8 +7952,10 @@ export function wordsOf(message: Message) {
 	return joinParts([message.text, ...calls])
 }
 
+const TIMES = /^(created|updated|expires|ts)$/
+
 const withTimes = (key: string, value: unknown) =>
-	/^(created|updated|ts)$/.test(key) ? new Date(Number(value)).toISOString() : value
+	value && TIMES.test(key) ? new Date(Number(value)).toISOString() : value
 
 const linesOf = (rows: object[], none = '') =>
 	rows.map((row) => JSON.stringify(row, withTimes)).join('\n') || none
@@ -7972,7 +7974,7 @@ function choiceOf(
 	{ config, world, store, http }: Setup,
 	signal: AbortSignal,
 ) {
-	const providers = providersOf(config.table('providers'))
+	const providers = providersOf(config.providers())
 	const secret = (name: string) => store.secrets.get(name)
 	return chooseModel({ asked, providers, env: world.env, secret, http, signal })
 }
@@ -8093,7 +8095,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		takes: { provider: maybe(arg('Only of this one, such as openrouter.')) },
 		annotations: LOOKS_OUT,
 		run: async ({ provider: only }, context, signal) => {
-			const all = providersOf(context.config.table('providers'))
+			const all = providersOf(context.config.providers())
 			const asked = all.filter(({ name }) => name === (only ?? name))
 			const lists = asked.map(async ({ name, keys, own }) => {
 				try {
@@ -9938,7 +9940,7 @@ const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace
 
 function cellOf([key, value]: [string, unknown]) {
 	if (key === 'bytes') return formatBytes(Number(value))
-	if (value && /^(created|updated|expires|ts)$/.test(key)) return when(Number(value))
+	if (value && TIMES.test(key)) return when(Number(value))
 	const parts = [value ?? []].flat().map((part) => (isObject(part) ? JSON.stringify(part) : part))
 	return visible(parts.join(', ') || '-')
 }
@@ -10601,10 +10603,8 @@ const SLASH: Record<string, [help: string, run: (chat: Chat) => Promise<string |
     chat.talk = await openConversation(chat.app, 'chat', false)
     return `session ${chat.talk.session}`
   }],
-  '/session': ['which session this is', async ({ talk }) => `session ${talk.session}`],
-  '/model': ['which model answers', async ({ talk }) => talk.model],
-  '/tools': ['tools the model is offered now', async ({ talk }) =>
-    talk.tools?.offered.map((row) => row.name).join(', ') ?? 'none'],
+  '/session': ['its id, model and tools', async ({ talk: { session, model, tools } }) =>
+    `session ${session}, ${model}, tools: ${tools?.offered.map(({ name }) => name).join(', ')}`],
   '/exit': ['leave (also Ctrl-D)', async () => undefined],
 }
 
@@ -11334,7 +11334,7 @@ function plainHead(text: string): IncomingHttpHeaders | undefined {
 /** A connection, until it asks for what only node:http does. */
 function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void) {
 	let head: Buffer = Buffer.alloc(0) // was let in
-	let headers: IncomingHttpHeaders = {}
+	let asked: HttpHead = { method: 'POST', url: '/mcp', headers: {} }
 	let stop: AbortController | undefined // of what is under way
 	let next: Buffer = head
 
@@ -11342,20 +11342,18 @@ function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void)
 	function isPlain(bytes: Buffer) {
 		if (!head[0] || !bytes.subarray(0, head.length).equals(head)) {
 			const first = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)
-			const asked = first.length <= MCP_HEAD_MAX && plainHead(first.toString('latin1'))
-			if (!asked) return false
-			const post = { method: 'POST', url: '/mcp', headers: asked }
-			if (gateOf(post, [`${asked.host}`], door)) return false
+			const headers = first.length <= MCP_HEAD_MAX && plainHead(first.toString('latin1'))
+			if (!headers || gateOf({ ...asked, headers }, [`${headers.host}`], door)) return false
 			if (!head[0]) socket.setTimeout(MCP_KEEP_ALIVE + SECOND)
 			head = Buffer.from(first)
-			headers = asked
+			asked = { ...asked, headers }
 		}
-		return headers['content-length'] === `${bytes.length - head.length}`
+		return asked.headers['content-length'] === `${bytes.length - head.length}`
 	}
 
 	async function serve(body: Buffer) {
 		stop = new AbortController()
-		const answer = await door.answer('POST', headers, body, stop)
+		const answer = await door.answer(asked, body, stop)
 		door.together(() => {
 			stop = undefined
 			socket.write(answerText(answer))
@@ -11416,10 +11414,9 @@ export class Door extends copying<{ context: McpServeContext; hosts: Hosts }>() 
 			if (!response.writableEnded) stop.abort(new InterruptedError(LEFT))
 		})
 		const { req } = response
-		const { method, headers, headersDistinct } = req
-		const refusal = gateOf(req, headersDistinct['host'], this)
+		const refusal = gateOf(req, req.headersDistinct['host'], this)
 		const body = refusal ?? (await this.#receive(req))
-		const answer = Buffer.isBuffer(body) ? await this.answer(method, headers, body, stop) : body
+		const answer = Buffer.isBuffer(body) ? await this.answer(req, body, stop) : body
 		const left = (this.#open.get(socket) ?? 0) - 1
 		if (left < 0) return
 		this.#open.set(socket, left)
@@ -11458,12 +11455,7 @@ export class Door extends copying<{ context: McpServeContext; hosts: Hosts }>() 
 		if (isAsleep) setImmediate(turn)
 	}
 
-	async answer(
-		method: string | undefined,
-		headers: IncomingHttpHeaders,
-		body: Buffer,
-		stop: AbortController,
-	): Promise<HttpAnswer> {
+	async answer({ method, headers }: HttpHead, body: Buffer, stop: AbortController) {
 		const { context } = this
 		const isPost = method === 'POST'
 		const read = () =>
@@ -11990,7 +11982,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 			trusted: old.trusted && tools.size > 0,
 			denied_tools: [...new Set(old.denied_tools).union(tools)],
 		})), 'tool'],
-		['trust revoke SERVER', 'forget all of that', revokeTrust],
+		['trust revoke SERVER', 'forget all of that', forgetTrust],
 		['serve', 'serve the tools of tai over stdin and stdout', mcpServePipe,
 			`${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`],
 	],
@@ -12237,11 +12229,11 @@ async function addFound(app: App, found: McpSource) {
 async function mcpImport(app: App, ...names: string[]) {
 	const { found, faults } = await hostedServers(app.world, app.root)
 	faults.forEach(app.notice)
-	const known = [...new Set(found.map(({ entry }) => entry.name))]
+	const known = new Map(found.toReversed().map((each) => [each.entry.name, each])) // the first counts
 	const pick = (name: string) =>
-		found.find(({ entry }) => entry.name === name) ??
+		known.get(name) ??
 		fail(`no host has a server ${visible(name)}`, '`tai mcp import` lists what there is')
-	const chosen = (names.includes('all') ? known : names).map(pick)
+	const chosen = names.includes('all') ? [...known.values()] : names.map(pick)
 	const notes = [...new Set(chosen.flatMap((each) => each.notes))]
 	if (chosen[0]) return addFound(app, { servers: chosen, notes, rejects: [] })
 	const servers = found.map(({ host, file, entry: { name, transport } }) => {
@@ -12303,7 +12295,7 @@ async function mcpConsent(app: App, server?: string) {
 	const { registry } = bridge
 	const agreed = app.given.has('yes') || app.prompter.available
 	const waiting = []
-	for (const name of server ? [registry.row(server).name] : registry.names()) {
+	for (const name of server ? [server] : registry.names()) {
 		const entry = await registry.get(name)
 		if (registry.hasConsent(entry)) continue
 		waiting.push({ server: name, plan: (await bridge.plan(entry)).join('\n') })
@@ -12340,7 +12332,7 @@ async function trustOf(app: App, given: string) {
 	fail(error, '`tai mcp trust list` shows who is')
 }
 
-async function revokeTrust(app: App, given = '') {
+async function forgetTrust(app: App, given = '') {
 	const { registry, audit } = await app.bridge()
 	const [server, trust] = await trustOf(app, given)
 	registry.revokeTrust(server)

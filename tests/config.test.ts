@@ -162,7 +162,7 @@ t.test('a project file may tighten, never widen', async (t) => {
     t.equal(config.notices.length, notices, `${project}: ${config.notices}`)
     if (notices > 0)
       t.match(config.notices[0], /project\/.tai\/config.toml: .* is left out: a project/)
-    t.strictSame(config.table('providers'), {})
+    t.strictSame(config.providers(), {})
   }
 })
 
@@ -196,9 +196,9 @@ t.test('where MCP is served is for the person to say, never for a project', asyn
 t.test('tables of providers come from the home file', async (t) => {
   const home = '[providers.mine]\nbase_url = "http://127.0.0.1:1/v1"\nsince = 2026-01-01'
   const config = await load(t, { home })
-  t.equal(config.table('providers')['mine']?.['base_url'], 'http://127.0.0.1:1/v1')
+  t.equal(config.providers()['mine']?.['base_url'], 'http://127.0.0.1:1/v1')
   t.strictSame(config.notices, [])
-  t.strictSame((await load(t, {})).table('providers'), {})
+  t.strictSame((await load(t, {})).providers(), {})
   await t.rejects(load(t, { home: 'providers = 3' }), {
     message: /providers is 3, not a set of ta/,
   })

@@ -440,7 +440,7 @@ t.test(
       [
         { wait: /leaves\.[^]*> /, type: begin },
         { wait: /\bp1\b|started[^]*> /, type: call },
-        { wait: /openai\/other from the next turn on[^]*> /, type: '/model\r' },
+        { wait: /openai\/other from the next turn on[^]*> /, type: '/session\r' },
         { wait: /openai\/other[^]*> /, type: 'hi\r' },
         { wait: /by other[^]*> /, type: 'call process_list {}\r' },
         { wait: /sleep 30[^]*> /, type: `call secret_request {"name":"A_KEY","reason":"r"}\r` },
