@@ -1064,7 +1064,8 @@ export class Config {
 
 	explain(name: string) {
 		const { key } = settingRow(name)
-		const [first, ...shadows] = this.#given.filter((one) => one.key === key)
+		const [first, ...hidden] = this.#given.filter((one) => one.key === key)
+		const shadows = hidden.map(({ value, source }) => `${value} (${source})`)
 		return { key, value: undefined, source: 'default', ...first, shadows }
 	}
 
@@ -1780,6 +1781,9 @@ const SESSION_SEARCH = [
 type ProfileRow = { name: string; created: number } & Loose<
 	Record<'prompt' | 'model', string> & { tools: string[]; mode: Mode }
 >
+// The default one needs no row.
+const PROFILE_ROWS = `SELECT * FROM (SELECT * FROM profiles UNION ALL
+  SELECT 'default', NULL, NULL, NULL, NULL, 0 WHERE 'default' NOT IN (SELECT name FROM profiles))`
 /** Without a root: everywhere. */
 export type Grant = Record<'id' | 'tool', string> & {
 	scope: 'once' | 'session' | 'always' | 'deny'
@@ -1903,10 +1907,9 @@ export class Store {
 		this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
 	}
 
-	listProfiles = async () => this.db.all<ProfileRow>`SELECT * FROM profiles ORDER BY name`
-	getProfile = async (name: string): Promise<ProfileRow | undefined> =>
-		this.db.get<ProfileRow>`SELECT * FROM profiles WHERE name = ${name}` ??
-		(name === 'default' ? { name, created: 0 } : undefined)
+	listProfiles = async () => this.db.all<ProfileRow>(`${PROFILE_ROWS} ORDER BY created, name`)
+	getProfile = async (name: string) =>
+		this.db.get<ProfileRow>(`${PROFILE_ROWS} WHERE name = ?`, name)
 	async saveProfile(profile: Omit<ProfileRow, 'created'>) {
 		this.db.insert('profiles', { ...profile, created: this.#now() }, 'REPLACE')
 	}
@@ -8063,9 +8066,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		family: 'profiles',
 		description: 'Profiles: model, permission mode, tools, prompt, MCP servers.',
 		run: async (_, { store, bridge, profile: current }) => {
-			const stored: Partial<ProfileRow>[] = await store.listProfiles()
-			if (!stored.some(({ name }) => name === 'default')) stored.unshift({ name: 'default' })
-			const rows = stored.map(({ prompt, name = '', ...row }) => {
+			const rows = (await store.listProfiles()).map(({ prompt, name, ...row }) => {
 				const servers = serversFor(name, bridge)
 				const start = prompt && clip(prompt, RECORD_TITLE)
 				return { name, current: name === current, ...row, prompt: start, servers }
@@ -10231,7 +10232,6 @@ const toolNames = (config: Config, { tools }: ProfileRow) =>
 export async function openConversation(app: App, title: string, from: boolean | SessionRow = true) {
 	const schema = await answerSchema(app)
 	const { store, config, usual } = await app.forTurn()
-	const { workspace } = app
 	const earlier = from === true ? await earlierSession(app, store) : from || undefined
 	const switched = (key: keyof Switched) => {
 		const isFlag = config.explain(key).source.startsWith('flag ')
@@ -10239,7 +10239,7 @@ export async function openConversation(app: App, title: string, from: boolean | 
 	}
 	const profile = await profileOf(store, switched('profile') ?? usual.name)
 	const mode = tighterMode(modeOf(config, usual), modeOf(config, profile)) // a switch allows no more
-	const seat = { workspace, mode, only: toolNames(config, profile), profile: profile.name }
+	const seat = { mode, only: toolNames(config, profile), profile: profile.name }
 	const open = (session: string) => openTools(app, { session, ...seat })
 	const tools = app.given.has('no-tools') ? undefined : open
 	const who = { session: earlier?.id, profile, model: switched('model') }
@@ -10315,13 +10315,15 @@ async function earlierSession({ given, root, notice }: App, store: Store) {
 	return row
 }
 
-type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> & {
+type ToolSeat = Pick<ToolContext, 'session' | 'profile'> & {
+	workspace?: Workspace
 	mode: Mode
 	processes?: Processes
 } & Partial<Pick<ConstructorParameters<typeof Tools>[0], 'only' | 'rows' | 'lock'>>
 
 /** The tools of one session. */
-export async function openTools(app: App, { mode, rows, only, lock, ...place }: ToolSeat) {
+export async function openTools(app: App, { mode, rows, only, lock, ...seat }: ToolSeat) {
+	const place = { workspace: app.workspace, ...seat }
 	const { world, http, prompter, processes, notice, approved } = app
 	const { store, config } = await app.forTurn()
 	const { root } = place.workspace
@@ -11802,7 +11804,6 @@ const OWN_FLAGS = {
 	'--expires TIME': TIME,
 	'--once': 'one run of this call',
 	'--kind KIND': 'tool-call, approval, grant, ...',
-	'--since TIME': TIME,
 	'--tool NAME': 'only this tool (trust: tools like `get_*`; repeatable)',
 	'--ttl TIME': TIME,
 	'--name NAME': 'name for the one server',
@@ -11814,7 +11815,7 @@ const VERB_FLAGS = new Map([...flagRows(OWN_FLAGS), ...FLAGS].map((flag) => [fla
 const PROFILE_FLAGS = 'model system tools permission-mode'
 const CHECK_FLAGS = 'mode session'
 const DENY_FLAGS = `path command expires ${CHECK_FLAGS}`
-const AUDIT_FLAGS = 'kind tool since limit'
+const AUDIT_FLAGS = 'kind tool limit'
 
 /** `shown`: the key in --json, and what a screen shows of each. */
 function listVerb(
@@ -11915,9 +11916,8 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
 	],
 	config: ['settings',
-		['list', 'all, where each comes from and what it hides', listVerb('settings key value source hides', async (_, __, app) =>
-			(await app.config()).all().map((row) => (
-				{ ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) })))],
+		['list', 'all, where each comes from and what it hides', listVerb('settings key value source shadows', async (_, __, app) =>
+			(await app.config()).all())],
 		['get KEY', 'one value', async (app, key) => {
 			const setting = (await app.config()).explain(key)
 			app.print(setting, setting.value ?? '')
@@ -12160,20 +12160,20 @@ function givenMode({ given }: App) {
 
 const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: A_DAY }
 
-function givenTime({ given, world }: App, flag: string, sign = 1) {
+function givenTime({ given, world }: App, flag: string) {
 	const time = given.text(flag)
 	if (time === undefined) return undefined
 	const [, number, unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(time) ?? []
-	const long = sign * Number(number) * (TIME_UNITS[unit] ?? NaN)
+	const long = Number(number) * (TIME_UNITS[unit] ?? NaN)
 	const at = /^\d{4}-/.test(time) ? Date.parse(time) : world.now() + long
-	if (at > (sign > 0 ? world.now() : -Infinity)) return at
+	if (at > world.now()) return at
 	const why = Number.isNaN(at) ? 'no time' : 'over'
 	failUsage(`--${flag} ${visible(time)} is ${why}`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
 }
 
 async function auditEntries(app: App, limit: number) {
 	const [kind, tool] = ['kind', 'tool'].map(app.given.text)
-	return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since', -1), limit })
+	return (await app.store()).listAudit({ kind, tool, limit })
 }
 
 async function seatOf(app: App) {
@@ -12255,14 +12255,11 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
 	const [bridge, profile] = await seatOf(app)
 	checkCallable(bridge, profile, server, name)
 	const asked = { server, tool: name, args: argsIn(text) }
-	const { workspace } = app
-	const mode = 'danger-full-access'
-	const tools = await openTools(app, { session: '', workspace, mode, profile })
+	const tools = await openTools(app, { session: '', mode: 'danger-full-access', profile })
 	const ran = await tools.dispatch('mcp_call', asked, app.signal)
 	if (ran.kind === 'refused') fail(ran.text)
 	const { text: said, isError = false, structured } = ran.output
-	const { code = '' } = Object(structured)
-	if (/^(?:upstream_|mcp_dispatch_|pin_|trust_)/.test(code) && !app.given.has('json')) fail(said)
+	if (isError && Object(structured).code && !app.given.has('json')) fail(said)
 	app.print({ text: said, isError, structured }, said)
 	return isError
 }

@@ -67,8 +67,10 @@ t.test('a value comes from the first place that has one, and names what it shado
     const found = config.explain('max_steps')
     t.equal(found.source, sources[i])
     t.strictSame(
-      found.shadows.map((one) => one.source),
-      sources.slice(i + 1),
+      found.shadows,
+      sources
+        .slice(i + 1)
+        .map((source, at) => `${source === 'default' ? 50 : i + at + 2} (${source})`),
     )
     delete all[place]
   }

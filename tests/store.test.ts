@@ -42,7 +42,7 @@ t.test('settings, profiles and todos keep their values', async (t) => {
   t.match(allow, { tools: ['file_read'], mode: 'allow' })
   await store.saveProfile({ name: 'plain', prompt: 'Hi', model: 'm', tools: [], mode: 'allow' })
   t.match(await store.getProfile('plain'), { prompt: 'Hi', model: 'm', tools: [], mode: 'allow' })
-  t.equal((await store.listProfiles()).length, MODES.length + 1)
+  t.equal((await store.listProfiles()).length, MODES.length + 2, 'with the default one')
   t.equal(await store.deleteProfile('plain'), true)
   t.equal(await store.deleteProfile('plain'), false)
   t.equal(await store.getProfile('plain'), undefined)
