@@ -11591,7 +11591,7 @@ export async function mcpServeMain(app: App) {
 	clearInterval(sweeper)
 	const closed = once(server.close(), 'close')
 	await context.close()
-	await sleep(0) // the last answers are written
+	await sleep(SECOND / 20) // the last answers are written
 	door.close()
 	await within(SECOND / 4, closed)
 	server.closeAllConnections()
