@@ -1742,14 +1742,12 @@ const termsIn = (text: string) =>
 function searchRows<T>(
 	db: Db,
 	[byWords = '', byParts = '']: string[],
-	query?: string,
+	query = '',
 	...values: SqlValue[]
 ) {
-	if (query === undefined) return db.all<T>(byParts, '[]', ...values)
 	const terms = query.split(/[\s\0]+/).filter(Boolean)
-	if (!terms[0]) return []
 	const quoted = terms.map(inQuotes).join(' ')
-	const found = db.all<T>(byWords, terms, ...values, `${quoted}*`)
+	const found = terms[0] ? db.all<T>(byWords, terms, ...values, `${quoted}*`) : []
 	return found[0] ? found : db.all<T>(byParts, terms, ...values)
 }
 
@@ -8040,10 +8038,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			query: maybe(arg('Words in them; without, the newest.')),
 			limit: limitTo(100, 20),
 		},
-		run: async ({ query, limit }, { store }) => {
-			const found = await store.listSessions({ query: query?.trim() || undefined, limit })
-			return linesOf(found, 'no sessions')
-		},
+		run: async (asked, { store }) => linesOf(await store.listSessions(asked), 'no sessions'),
 	},
 	session_read: {
 		description: 'Read the messages of a saved conversation, oldest first.',
@@ -12122,12 +12117,11 @@ function grantVerb(usual: 'always' | 'deny'): Run {
 async function approvalCheck(app: App, name = '', text = '{}') {
 	const row = await knownTool(app, name)
 	const args = argsIn(text)
-	const { config, usual, store } = await app.forTurn()
+	const { config, usual } = await app.forTurn()
 	const mode = givenMode(app) ?? modeOf(config, usual)
 	const session = app.given.text('session') ?? ''
-	const { world, prompter, approved, workspace } = app
-	const { root } = workspace
-	const approvals = new Approvals({ mode, store, prompter, world, root, approved })
+	const { context } = await openTools(app, { session, mode, profile: usual.name })
+	const { approvals } = context
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
 	const call = await requestOf(row, full, { args, digest: callDigest(name, args), session })
 	const { verdict, reason, grant = null } = await approvals.check(call)
