@@ -990,10 +990,9 @@ const settingRow = (name: string) =>
 
 const STORED = 'tai config set'
 
-export const parseSetting = (key: string, text: string, source = STORED) =>
-	settingText(settingRow(key), text, source)
-
-function settingText({ key, type, help }: Setting, value: unknown, source: string) {
+/** As `tai config set` keeps it. */
+export function parseSetting(name: string, value: unknown, source = STORED) {
+	const { key, type, help } = settingRow(name)
 	const text = isObject(value) ? JSON.stringify(value) : String(value).trim()
 	if (isObject(value) === (type === 'set of tables') && SETTING_SHAPES[type].test(text)) return text
 	failUsage(`${source}: ${key} is ${visible(JSON.stringify(value))}, not a ${type}`, help)
@@ -1027,12 +1026,14 @@ async function readToml(file: string) {
 	}
 }
 
+type Sources = { flags: Record<string, unknown>; stored: object; root: string }
+
 /** The settings of one run. */
 export class Config {
 	notices: string[] = []
 	#given: { key: SettingKey; value: string; source: string }[] = []
 
-	static async load(world: World, sources: { flags: object; stored: object; root: string }) {
+	static async load(world: World, sources: Sources) {
 		const config = new Config()
 		const { home, project = '' } = configPaths(world, sources.root)
 		for (const { key, standard } of SETTINGS)
@@ -1040,21 +1041,20 @@ export class Config {
 		config.#take(sources.stored, STORED)
 		config.#take(await readToml(home), home)
 		config.#take(await readToml(project), project, projectRefusal)
-		for (const { key } of SETTINGS)
+		for (const { key } of SETTINGS) {
 			config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
-		for (const [key, text] of Object.entries(sources.flags))
-			config.#take({ [key]: text }, `flag --${dashed(key)}`)
+			config.#take({ [key]: sources.flags[key] }, `flag --${dashed(key)}`)
+		}
 		return config
 	}
 
 	#take(given: object, source: string, refusal?: typeof projectRefusal) {
 		for (const [name, raw] of Object.entries(given)) {
-			if (raw === undefined) continue
 			const row = findSetting(name)
 			const note = (text: string) => this.notices.push(`${source}: ${text}`)
 			if (!row) note(`there is no setting ${visible(name)}`)
-			if (!row) continue
-			const value = settingText(row, raw, source)
+			if (!row || raw === undefined) continue
+			const value = parseSetting(name, raw, source)
 			const why = refusal?.(row, value, this.get(row.key))
 			if (why) note(`${name} = ${visible(value)} is left out: ${why}`)
 			else this.#given.unshift({ key: row.key, value, source })
@@ -1064,11 +1064,12 @@ export class Config {
 	get = (key: SettingKey) => this.explain(key).value
 	number = (key: SettingKey) => Number(this.get(key) ?? Infinity)
 	list = (key: SettingKey) => splitNames(this.get(key))
-	table = (key: 'providers'): Record<string, JsonObject> => JSON.parse(this.get(key) ?? '{}')
+	providers = (): Record<string, JsonObject> => JSON.parse(this.get('providers') ?? '{}')
 
 	explain(name: string) {
 		const { key } = settingRow(name)
-		const [first, ...shadows] = this.#given.filter((one) => one.key === key)
+		const [first, ...hidden] = this.#given.filter((one) => one.key === key)
+		const shadows = hidden.map(({ value, source }) => `${value} (${source})`)
 		return { key, value: undefined, source: 'default', ...first, shadows }
 	}
 
@@ -1743,14 +1744,12 @@ const termsIn = (text: string) =>
 function searchRows<T>(
 	db: Db,
 	[byWords = '', byParts = '']: string[],
-	query?: string,
+	query = '',
 	...values: SqlValue[]
 ) {
-	if (query === undefined) return db.all<T>(byParts, '[]', ...values)
 	const terms = query.split(/[\s\0]+/).filter(Boolean)
-	if (!terms[0]) return []
 	const quoted = terms.map(inQuotes).join(' ')
-	const found = db.all<T>(byWords, terms, ...values, `${quoted}*`)
+	const found = terms[0] ? db.all<T>(byWords, terms, ...values, `${quoted}*`) : []
 	return found[0] ? found : db.all<T>(byParts, terms, ...values)
 }
 
@@ -1782,6 +1781,9 @@ const SESSION_SEARCH = [
 type ProfileRow = { name: string; created: number } & Loose<
 	Record<'prompt' | 'model', string> & { tools: string[]; mode: Mode }
 >
+// The default one needs no row.
+const PROFILE_ROWS = `SELECT * FROM (SELECT * FROM profiles UNION ALL
+  SELECT 'default', NULL, NULL, NULL, NULL, 0 WHERE 'default' NOT IN (SELECT name FROM profiles))`
 /** Without a root: everywhere. */
 export type Grant = Record<'id' | 'tool', string> & {
 	scope: 'once' | 'session' | 'always' | 'deny'
@@ -1905,10 +1907,9 @@ export class Store {
 		this.db.insert('todos', { session, todos: this.#knownJson(todos) }, 'REPLACE')
 	}
 
-	listProfiles = async () => this.db.all<ProfileRow>`SELECT * FROM profiles ORDER BY name`
-	getProfile = async (name: string): Promise<ProfileRow | undefined> =>
-		this.db.get<ProfileRow>`SELECT * FROM profiles WHERE name = ${name}` ??
-		(name === 'default' ? { name, created: 0 } : undefined)
+	listProfiles = async () => this.db.all<ProfileRow>(`${PROFILE_ROWS} ORDER BY created, name`)
+	getProfile = async (name: string) =>
+		this.db.get<ProfileRow>(`${PROFILE_ROWS} WHERE name = ?`, name)
 	async saveProfile(profile: Omit<ProfileRow, 'created'>) {
 		this.db.insert('profiles', { ...profile, created: this.#now() }, 'REPLACE')
 	}
@@ -1994,14 +1995,12 @@ export class Store {
 	}
 
 	async addHistory(line: string) {
-		const sql = `INSERT INTO history (line) SELECT ?1
-			WHERE ?1 IS NOT (SELECT line FROM history ORDER BY seq DESC LIMIT 1)`
-		this.db.run(sql, this.redactor.known(line))
-		this.db.run('DELETE FROM history WHERE seq <= (SELECT max(seq) FROM history) - ?', HISTORY_MAX)
+		this.db.insert('history', { line: this.redactor.known(line) })
 	}
+	/** Newest first, each once. */
 	async listHistory(limit: number) {
-		const rows = this.db.all<{ line: string }>`SELECT * FROM history
-			ORDER BY seq DESC LIMIT ${limit}`
+		const rows = this.db.all<{ line: string }>`SELECT line FROM history
+			GROUP BY line ORDER BY max(seq) DESC LIMIT ${limit}`
 		return rows.map(({ line }) => line)
 	}
 
@@ -7936,8 +7935,10 @@ export function wordsOf(message: Message) {
 	return joinParts([message.text, ...calls])
 }
 
+const TIMES = /^(created|updated|expires|ts)$/
+
 const withTimes = (key: string, value: unknown) =>
-	/^(created|updated|ts)$/.test(key) ? new Date(Number(value)).toISOString() : value
+	value && TIMES.test(key) ? new Date(Number(value)).toISOString() : value
 
 const linesOf = (rows: object[], none = '') =>
 	rows.map((row) => JSON.stringify(row, withTimes)).join('\n') || none
@@ -7949,31 +7950,26 @@ async function switchSession({ store, session }: ToolContext, to: Switched) {
 	await store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
-function configuredProviders(config: Config) {
-	try {
-		return providersOf(config.table('providers'))
-	} catch (error) {
-		const what = `${config.explain('providers').source}: ${messageOf(error)}`
-		failUsage(what, 'mend that table', error)
-	}
-}
-
 type Setup = Pick<ToolContext, 'config' | 'world' | 'store' | 'http'>
 
-function choiceOf(asked: string | undefined, setup: Setup, signal: AbortSignal) {
-	const { config, world, store, http } = setup
-	const providers = configuredProviders(config)
+function choiceOf(
+	asked: string | undefined,
+	{ config, world, store, http }: Setup,
+	signal: AbortSignal,
+) {
+	const providers = providersOf(config.providers())
 	const secret = (name: string) => store.secrets.get(name)
 	return chooseModel({ asked, providers, env: world.env, secret, http, signal })
 }
 
+const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
+
 async function listedModel(asked: string, context: ToolContext, signal: AbortSignal) {
 	const choice = await choiceOf(asked, context, signal)
-	const { model, provider } = choice
 	const known = await listModels(context.http, choice, signal).catch(() => [])
 	// Of some the list has `models/NAME`, or NAME with a date.
-	const isKnown = known.length === 0 || known.some(({ id }) => id.includes(model))
-	return isKnown ? `${provider.name}/${model}` : noSuch('model', asked, 'model_list')
+	const isKnown = !known[0] || known.some(({ id }) => id.includes(choice.model))
+	return isKnown ? modelName(choice) : noSuch('model', asked, 'model_list')
 }
 
 const serversFor = (profile: string, { registry }: McpBridge) =>
@@ -8024,10 +8020,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			query: maybe(arg('Words in them; without, the newest.')),
 			limit: limitTo(100, 20),
 		},
-		run: async ({ query, limit }, { store }) => {
-			const found = await store.listSessions({ query: query?.trim() || undefined, limit })
-			return linesOf(found, 'no sessions')
-		},
+		run: async (asked, { store }) => linesOf(await store.listSessions(asked), 'no sessions'),
 	},
 	session_read: {
 		description: 'Read the messages of a saved conversation, oldest first.',
@@ -8050,9 +8043,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		family: 'profiles',
 		description: 'Profiles: model, permission mode, tools, prompt, MCP servers.',
 		run: async (_, { store, bridge, profile: current }) => {
-			const stored: Partial<ProfileRow>[] = await store.listProfiles()
-			if (!stored.some(({ name }) => name === 'default')) stored.unshift({ name: 'default' })
-			const rows = stored.map(({ prompt, name = '', ...row }) => {
+			const rows = (await store.listProfiles()).map(({ prompt, name, ...row }) => {
 				const servers = serversFor(name, bridge)
 				const start = prompt && store.redactor.clip(prompt, RECORD_TITLE)
 				return { name, current: name === current, ...row, prompt: start, servers }
@@ -8082,7 +8073,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		takes: { provider: maybe(arg('Only of this one, such as openrouter.')) },
 		annotations: LOOKS_OUT,
 		run: async ({ provider: only }, context, signal) => {
-			const all = configuredProviders(context.config)
+			const all = providersOf(context.config.providers())
 			const asked = all.filter(({ name }) => name === (only ?? name))
 			const lists = asked.map(async ({ name, keys, own }) => {
 				try {
@@ -8131,7 +8122,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 				fail(`a model may not set ${key} so`, `the user can: tai config set ${key} VALUE`)
 			const { unknown } = select({ names: isTools ? splitNames(`${value}`) : [], limit: 0 })
 			if (unknown[0]) noSuch('tool', unknown[0], 'select_tools')
-			await store.setSetting(key, settingText(row, value, 'config_set'))
+			await store.setSetting(key, parseSetting(key, value, 'config_set'))
 			return `${key} is set for the next run`
 		},
 	},
@@ -9894,7 +9885,7 @@ const when = (time: number) => new Date(time).toISOString().slice(0, 16).replace
 
 function cellOf([key, value]: [string, unknown]) {
 	if (key === 'bytes') return formatBytes(Number(value))
-	if (value && /^(created|updated|expires|ts)$/.test(key)) return when(Number(value))
+	if (value && TIMES.test(key)) return when(Number(value))
 	const parts = [value ?? []].flat().map((part) => (isObject(part) ? JSON.stringify(part) : part))
 	return visible(parts.join(', ') || '-')
 }
@@ -9938,12 +9929,10 @@ export class App extends copying<AppOptions>() {
 		try {
 			return await this.store()
 		} catch (error) {
-			if (Object(error).kind !== 'readonly') throw error
+			if (!this.isTurn || Object(error).kind !== 'readonly') throw error
 			this.notice(`${messageOf(error)}: this session is not saved`)
 			const { world, redactor } = this
-			const store = await Store.memory(world, { redactor })
-			if (!this.isTurn) store.db.exec('PRAGMA query_only = 1') // no verb seems to change it
-			return this.own(store, closePart)
+			return this.own(await Store.memory(world, { redactor }), closePart)
 		}
 	})
 
@@ -10176,8 +10165,6 @@ export async function playTurn(app: App, talk: Conversation, parts: Part[], sign
 	return result.error
 }
 
-const modelName = ({ provider, model }: ModelChoice) => `${provider.name}/${model}`
-
 const chatClient = ({ http }: App, config: Config, choice: ModelChoice) =>
 	new ChatClient(choice, { http, idle: config.number('stream_idle') * SECOND, random: Math.random })
 
@@ -10188,7 +10175,6 @@ const toolNames = (config: Config, { tools }: ProfileRow) =>
 export async function openConversation(app: App, title: string, from: boolean | SessionRow = true) {
 	const schema = await answerSchema(app)
 	const { store, config, usual } = await app.forTurn()
-	const { workspace } = app
 	const earlier = from === true ? await earlierSession(app, store) : from || undefined
 	const switched = (key: keyof Switched) => {
 		const isFlag = config.explain(key).source.startsWith('flag ')
@@ -10196,7 +10182,7 @@ export async function openConversation(app: App, title: string, from: boolean | 
 	}
 	const profile = await profileOf(store, switched('profile') ?? usual.name)
 	const mode = tighterMode(modeOf(config, usual), modeOf(config, profile)) // a switch allows no more
-	const seat = { workspace, mode, only: toolNames(config, profile), profile: profile.name }
+	const seat = { mode, only: toolNames(config, profile), profile: profile.name }
 	const open = (session: string) => openTools(app, { session, ...seat })
 	const tools = app.given.has('no-tools') ? undefined : open
 	const who = { session: earlier?.id, profile, model: switched('model') }
@@ -10272,13 +10258,15 @@ async function earlierSession({ given, root, notice }: App, store: Store) {
 	return row
 }
 
-type ToolSeat = Pick<ToolContext, 'session' | 'workspace' | 'profile'> & {
+type ToolSeat = Pick<ToolContext, 'session' | 'profile'> & {
+	workspace?: Workspace
 	mode: Mode
 	processes?: Processes
 } & Partial<Pick<ConstructorParameters<typeof Tools>[0], 'only' | 'rows' | 'lock'>>
 
 /** The tools of one session. */
-export async function openTools(app: App, { mode, rows, only, lock, ...place }: ToolSeat) {
+export async function openTools(app: App, { mode, rows, only, lock, ...seat }: ToolSeat) {
+	const place = { workspace: app.workspace, ...seat }
 	const { world, http, prompter, processes, notice, approved } = app
 	const { store, config } = await app.forTurn()
 	const { root } = place.workspace
@@ -10560,10 +10548,8 @@ const SLASH: Record<string, [help: string, run: (chat: Chat) => Promise<string |
     chat.talk = await openConversation(chat.app, 'chat', false)
     return `session ${chat.talk.session}`
   }],
-  '/session': ['which session this is', async ({ talk }) => `session ${talk.session}`],
-  '/model': ['which model answers', async ({ talk }) => talk.model],
-  '/tools': ['tools the model is offered now', async ({ talk }) =>
-    talk.tools?.offered.map((row) => row.name).join(', ') ?? 'none'],
+  '/session': ['its id, model and tools', async ({ talk: { session, model, tools } }) =>
+    `session ${session}, ${model}, tools: ${tools?.offered.map(({ name }) => name).join(', ')}`],
   '/exit': ['leave (also Ctrl-D)', async () => undefined],
 }
 
@@ -11218,12 +11204,13 @@ function gateOf({ method, url, headers }: HttpHead, hosts: string[] | undefined,
 	if (!door.context.admits(headers.authorization))
 		return refused(401, 'the key is missing or wrong', { 'WWW-Authenticate': 'Bearer' })
 	if (`${url}`.split('?', 1)[0] !== '/mcp') return refused(404, 'no such path')
-	if (method !== 'POST' && method !== 'DELETE')
+	const isPost = method === 'POST'
+	if (!isPost && method !== 'DELETE')
 		return refused(405, 'use POST or DELETE', { Allow: 'POST, DELETE' })
 	if (door.isClosing) return CROWDED
-	if (method === 'POST' && !/\*\/\*|application\/(\*|json)/i.test(accept))
+	if (isPost && !/\*\/\*|application\/(\*|json)/i.test(accept))
 		return refused(406, 'replies are application/json')
-	if (method === 'POST' && !/^application\/json\s*(;|$)/i.test(`${type}`))
+	if (isPost && !/^application\/json\s*(;|$)/i.test(`${type}`))
 		return refused(415, 'requests are application/json')
 	if (!/^(identity)?$/i.test(coding)) return refused(415, 'requests are not compressed')
 	return Number(headers['content-length']) > MCP_HTTP_MAX_BODY ? TOO_LARGE : undefined
@@ -11237,9 +11224,7 @@ const headersOf = ({ body = '', headers }: HttpAnswer) => ({
 })
 
 function sendAnswer(response: ServerResponse, answer: HttpAnswer) {
-	if (response.destroyed) return
-	response.writeHead(answer.status, headersOf(answer))
-	response.end(answer.body)
+	if (!response.destroyed) response.writeHead(answer.status, headersOf(answer)).end(answer.body)
 }
 
 const HEAD_END = '\r\n\r\n'
@@ -11267,92 +11252,73 @@ function plainHead(text: string): IncomingHttpHeaders | undefined {
 	return isWhole && PLAIN_HEAD.test(text) ? headers : undefined
 }
 
-/** A connection that has asked nothing yet that is for node:http. */
-class PlainLine {
-	#door
-	#socket
-	#http
-	#head: Buffer = Buffer.alloc(0) // was let in
-	#headers: IncomingHttpHeaders = {}
-	#stop: AbortController | undefined // of what is under way
-	#next: Buffer = Buffer.alloc(0)
-
-	constructor(door: Door, socket: Socket, http: (socket: Socket) => void) {
-		this.#door = door
-		this.#socket = socket
-		this.#http = http
-	}
-
-	begin() {
-		const socket = this.#socket
-		socket.setTimeout(MCP_HEADERS_TIMEOUT, () => this.#stop ?? socket.destroy())
-		socket.on('data', this.#take).on('end', () => socket.end())
-		socket.on('error', () => socket.destroy())
-		socket.on('close', () => this.#stop?.abort(new InterruptedError(LEFT)))
-	}
-
-	#take = (bytes: Buffer) => {
-		const { writableLength: unread } = this.#socket
-		if (this.#stop) {
-			this.#next = Buffer.concat([this.#next, bytes])
-			if (this.#next.length > MCP_HEAD_MAX) this.#socket.pause()
-		} else if (!unread && !this.#door.isClosing && this.#isPlain(bytes))
-			this.#serve(bytes.subarray(this.#head.length))
-		else this.#leave(bytes)
-	}
+/** A connection, until it asks for what only node:http does. */
+function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void) {
+	let head: Buffer = Buffer.alloc(0) // was let in
+	let asked: HttpHead = { method: 'POST', url: '/mcp', headers: {} }
+	let stop: AbortController | undefined // of what is under way
+	let next: Buffer = head
 
 	/** Nearly all heads of a client are alike. */
-	#isPlain(bytes: Buffer) {
-		if (!this.#head[0] || !bytes.subarray(0, this.#head.length).equals(this.#head)) {
-			const head = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)
-			const headers = head.length <= MCP_HEAD_MAX && plainHead(head.toString('latin1'))
-			const asked = { method: 'POST', url: '/mcp' }
-			if (!headers || gateOf({ ...asked, headers }, [`${headers.host}`], this.#door)) return false
-			if (!this.#head[0]) this.#socket.setTimeout(MCP_KEEP_ALIVE + SECOND)
-			this.#head = Buffer.from(head)
-			this.#headers = headers
+	function isPlain(bytes: Buffer) {
+		if (!head[0] || !bytes.subarray(0, head.length).equals(head)) {
+			const first = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)
+			const headers = first.length <= MCP_HEAD_MAX && plainHead(first.toString('latin1'))
+			if (!headers || gateOf({ ...asked, headers }, [`${headers.host}`], door)) return false
+			if (!head[0]) socket.setTimeout(MCP_KEEP_ALIVE + SECOND)
+			head = Buffer.from(first)
+			asked = { ...asked, headers }
 		}
-		return this.#headers['content-length'] === `${bytes.length - this.#head.length}`
+		return asked.headers['content-length'] === `${bytes.length - head.length}`
 	}
 
-	async #serve(body: Buffer) {
-		this.#stop = new AbortController()
-		const answer = await this.#door.answer('POST', this.#headers, body, this.#stop)
-		this.#door.together(() => {
-			this.#stop = undefined
-			this.#socket.write(answerText(answer))
-			if (this.#next[0]) this.#leave(this.#next)
+	async function serve(body: Buffer) {
+		stop = new AbortController()
+		const answer = await door.answer(asked, body, stop)
+		door.together(() => {
+			stop = undefined
+			socket.write(answerText(answer))
+			if (next[0]) leave(next)
 		})
 	}
 
 	/** For good. */
-	#leave(bytes: Buffer) {
-		const socket = this.#socket.off('data', this.#take).setTimeout(0).pause()
-		this.#http(socket)
+	function leave(bytes: Buffer) {
+		socket.off('data', take).setTimeout(0).pause()
+		http(socket)
 		socket.unshift(bytes)
 		socket.resume()
 	}
+
+	function take(bytes: Buffer) {
+		const { writableLength: unread } = socket
+		if (stop) {
+			next = Buffer.concat([next, bytes])
+			if (next.length > MCP_HEAD_MAX) socket.pause()
+		} else if (!unread && !door.isClosing && isPlain(bytes)) serve(bytes.subarray(head.length))
+		else leave(bytes)
+	}
+
+	socket.setTimeout(MCP_HEADERS_TIMEOUT, () => stop ?? socket.destroy())
+	socket.on('data', take).on('end', () => socket.end())
+	socket.on('error', () => socket.destroy())
+	socket.on('close', () => stop?.abort(new InterruptedError(LEFT)))
 }
 
+type Hosts = Set<string> | undefined // undefined: any
+
 /** Where clients knock, and what is held for them. */
-export class Door {
-	context
-	#hosts // undefined: any
+export class Door extends copying<{ context: McpServeContext; hosts: Hosts }>() {
 	#open = new Map<Socket, number>()
 	#due: (() => void)[] = []
 	#held = 0 // bytes
 	#awakeUntil = 0
 	isClosing = false
 
-	constructor(context: McpServeContext, hosts: Set<string> | undefined) {
-		this.context = context
-		this.#hosts = hosts
-	}
-
 	meet(socket: Socket, http: (socket: Socket) => void) {
 		this.#open.set(socket, 0)
 		socket.on('close', () => this.#open.delete(socket))
-		new PlainLine(this, socket, http).begin()
+		meetPlainly(this, socket, http)
 	}
 
 	close() {
@@ -11369,10 +11335,9 @@ export class Door {
 			if (!response.writableEnded) stop.abort(new InterruptedError(LEFT))
 		})
 		const { req } = response
-		const { method, headers, headersDistinct } = req
-		const refusal = gateOf(req, headersDistinct['host'], this)
+		const refusal = gateOf(req, req.headersDistinct['host'], this)
 		const body = refusal ?? (await this.#receive(req))
-		const answer = Buffer.isBuffer(body) ? await this.answer(method, headers, body, stop) : body
+		const answer = Buffer.isBuffer(body) ? await this.answer(req, body, stop) : body
 		const left = (this.#open.get(socket) ?? 0) - 1
 		if (left < 0) return
 		this.#open.set(socket, left)
@@ -11385,7 +11350,7 @@ export class Door {
 	expects({ origin }: IncomingHttpHeaders, [host = '', another]: string[] = []) {
 		const name = host.replace(/:\d*$/, '').toLowerCase()
 		const from = origin === undefined ? name : URL.parse(origin)?.hostname
-		const isOurs = (it: string) => this.#hosts?.has(it) ?? it === name
+		const isOurs = (it: string) => this.hosts?.has(it) ?? it === name
 		return another === undefined && from !== undefined && isOurs(from) && isOurs(name)
 	}
 
@@ -11411,12 +11376,7 @@ export class Door {
 		if (isAsleep) setImmediate(turn)
 	}
 
-	async answer(
-		method: string | undefined,
-		headers: IncomingHttpHeaders,
-		body: Buffer,
-		stop: AbortController,
-	): Promise<HttpAnswer> {
+	async answer({ method, headers }: HttpHead, body: Buffer, stop: AbortController) {
 		const { context } = this
 		const isPost = method === 'POST'
 		const read = () =>
@@ -11534,7 +11494,7 @@ export async function mcpServeMain(app: App) {
 	const key = keyOf(app, bind)
 	const context = await McpServeContext.open(app, { key, usual: 'danger-full-access' })
 	const hosts = hostNames(bind, config.list('mcp_hosts'))
-	const door = new Door(context, hosts)
+	const door = new Door({ context, hosts })
 	builtin('node:v8').setFlagsFromString('--heap-growing-percent=50') // or old objects multiply
 	const server = await listen(door, bind, config.number('mcp_port'))
 	const sweeper = setInterval(() => context.sweep(), MCP_SESSION_TOUCH)
@@ -11771,7 +11731,6 @@ const OWN_FLAGS = {
 	'--expires TIME': TIME,
 	'--once': 'one run of this call',
 	'--kind KIND': 'tool-call, approval, grant, ...',
-	'--since TIME': TIME,
 	'--tool NAME': 'only this tool (trust: tools like `get_*`; repeatable)',
 	'--ttl TIME': TIME,
 	'--name NAME': 'name for the one server',
@@ -11783,7 +11742,7 @@ const VERB_FLAGS = new Map([...flagRows(OWN_FLAGS), ...FLAGS].map((flag) => [fla
 const PROFILE_FLAGS = 'model system tools permission-mode'
 const CHECK_FLAGS = 'mode session'
 const DENY_FLAGS = `path command expires ${CHECK_FLAGS}`
-const AUDIT_FLAGS = 'kind tool since limit'
+const AUDIT_FLAGS = 'kind tool limit'
 
 /** `shown`: the key in --json, and what a screen shows of each. */
 function listVerb(
@@ -11884,11 +11843,8 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['use MODEL', 'use it from now on', (app, model) => changeSetting(app, 'model', model)],
 	],
 	config: ['settings',
-		['list', 'all, where each comes from and what it hides', async (app) => {
-			const settings = (await app.config()).all().map((row) => (
-				{ ...row, hides: row.shadows.map((it) => `${it.value} (${it.source})`) }))
-			app.print({ settings }, settings, ['key', 'value', 'source', 'hides'])
-		}],
+		['list', 'all, where each comes from and what it hides', listVerb('settings key value source shadows', async (_, __, app) =>
+			(await app.config()).all())],
 		['get KEY', 'one value', async (app, key) => {
 			const setting = (await app.config()).explain(key)
 			app.print(setting, setting.value ?? '')
@@ -11922,10 +11878,8 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 	mcp: ['servers whose tools a model can use',
 		['add SOURCE...', 'a file, - (a paste), an address, a stored name, or [NAME] -- COMMAND ARGS', mcpAdd, 'name yes'],
 		['import [NAME...]', 'list what other programs here use, or add some, or `all`', mcpImport, 'yes'],
-		['list', 'all servers', async (app) => {
-			const servers = serverFacts(await app.bridge())
-			app.print({ servers }, servers, ['name', 'transport', 'profiles', 'tools', 'withheld', 'address'])
-		}],
+		['list', 'all servers', listVerb('servers name transport profiles tools withheld address', async (_, __, app) =>
+			serverFacts(await app.bridge()))],
 		['tools [SERVER]', 'their tools, and which are offered', listVerb('tools name state description', async (_, { query }, app) =>
 			toolFacts(...(await seatOf(app)), query))],
 		['enable SERVER', 'let models of this profile use it', enableVerb(true), 'yes'],
@@ -11938,7 +11892,8 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['pins SERVER', 'tools that are new or changed', mcpPins, 'grant grant-all'],
 		['consent [SERVER]', 'what nobody agreed to yet', mcpConsent, 'yes'],
 		['trust list', 'whom the user trusts', async (app) => printTrust(app, (await app.bridge()).registry.trusts())],
-		['trust inspect SERVER', 'what is said of one', trustedVerb(false)],
+		['trust inspect SERVER', 'what is said of one', async (app, server) =>
+			printTrust(app, [await trustOf(app, server)])],
 		['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => {
 			const denied = new Set(denied_tools)
 			const all = !allowed_tools[0] && tools.isSubsetOf(denied) // it takes back no more than was said
@@ -11954,7 +11909,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 			trusted: old.trusted && tools.size > 0,
 			denied_tools: [...new Set(old.denied_tools).union(tools)],
 		})), 'tool'],
-		['trust revoke SERVER', 'forget all of that', trustedVerb(true)],
+		['trust revoke SERVER', 'forget all of that', forgetTrust],
 		['serve', 'serve the tools of tai over stdin and stdout', mcpServePipe,
 			`${PROFILE_FLAGS} max-steps max-cost auto yolo approve-digest approve-call-id`],
 	],
@@ -12057,7 +12012,6 @@ async function changeSetting(app: App, key = '', value?: string) {
 	const store = await app.store()
 	if (key === 'profile' && value && !(await store.getProfile(value))) noSuch(key, value)
 	await store.setSetting(key, checked)
-	if (!findSetting(key)) return app.print({ key }, `${key} is not set`) // perhaps of another tai
 	const setting = (await app.config()).explain(key)
 	app.print(setting, `${key} = ${setting.value ?? ''} (${setting.source})`)
 }
@@ -12098,7 +12052,8 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const { config, usual } = await app.forTurn()
 	const mode = givenMode(app) ?? modeOf(config, usual)
 	const session = app.given.text('session') ?? ''
-	const { approvals } = (await seatedTools(app, mode, session)).context
+	const { context } = await openTools(app, { session, mode, profile: usual.name })
+	const { approvals } = context
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
 	const call = await requestOf(row, full, { args, digest: callDigest(name, args), session })
 	const { verdict, reason, grant = null } = await approvals.check(call)
@@ -12131,29 +12086,24 @@ function givenMode({ given }: App) {
 
 const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: A_DAY }
 
-function givenTime({ given, world }: App, flag: string, sign = 1) {
+function givenTime({ given, world }: App, flag: string) {
 	const time = given.text(flag)
 	if (time === undefined) return undefined
 	const [, number, unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(time) ?? []
-	const long = sign * Number(number) * (TIME_UNITS[unit] ?? NaN)
+	const long = Number(number) * (TIME_UNITS[unit] ?? NaN)
 	const at = /^\d{4}-/.test(time) ? Date.parse(time) : world.now() + long
-	if (at > (sign > 0 ? world.now() : -Infinity)) return at
+	if (at > world.now()) return at
 	const why = Number.isNaN(at) ? 'no time' : 'over'
 	failUsage(`--${flag} ${visible(time)} is ${why}`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
 }
 
 async function auditEntries(app: App, limit: number) {
 	const [kind, tool] = ['kind', 'tool'].map(app.given.text)
-	return (await app.store()).listAudit({ kind, tool, since: givenTime(app, 'since', -1), limit })
+	return (await app.store()).listAudit({ kind, tool, limit })
 }
 
 async function seatOf(app: App) {
 	return [await app.bridge(), (await app.config()).get('profile') ?? ''] as const
-}
-
-async function seatedTools(app: App, mode: Mode, session = '') {
-	const [, profile] = await seatOf(app)
-	return openTools(app, { session, workspace: app.workspace, mode, profile })
 }
 
 const agreement = ({ given, notice: show, prompter, signal }: App) => ({
@@ -12205,11 +12155,11 @@ async function addFound(app: App, found: McpSource) {
 async function mcpImport(app: App, ...names: string[]) {
 	const { found, faults } = await hostedServers(app.world, app.root)
 	faults.forEach(app.notice)
-	const known = [...new Set(found.map(({ entry }) => entry.name))]
+	const known = new Map(found.toReversed().map((each) => [each.entry.name, each])) // the first counts
 	const pick = (name: string) =>
-		found.find(({ entry }) => entry.name === name) ??
+		known.get(name) ??
 		fail(`no host has a server ${visible(name)}`, '`tai mcp import` lists what there is')
-	const chosen = (names.includes('all') ? known : names).map(pick)
+	const chosen = names.includes('all') ? [...known.values()] : names.map(pick)
 	const notes = [...new Set(chosen.flatMap((each) => each.notes))]
 	if (chosen[0]) return addFound(app, { servers: chosen, notes, rejects: [] })
 	const servers = found.map(({ host, file, entry: { name, transport } }) => {
@@ -12231,12 +12181,11 @@ async function mcpCall(app: App, server = '', name = '', text = '{}') {
 	const [bridge, profile] = await seatOf(app)
 	checkCallable(bridge, profile, server, name)
 	const asked = { server, tool: name, args: argsIn(text) }
-	const tools = await seatedTools(app, 'danger-full-access')
+	const tools = await openTools(app, { session: '', mode: 'danger-full-access', profile })
 	const ran = await tools.dispatch('mcp_call', asked, app.signal)
 	if (ran.why) fail(ran.output.text)
 	const { text: said, isError = false, structured } = ran.output
-	const { code = '' } = Object(structured)
-	if (/^(?:upstream_|mcp_dispatch_|pin_|trust_)/.test(code) && !app.given.has('json')) fail(said)
+	if (isError && Object(structured).code && !app.given.has('json')) fail(said)
 	app.print({ text: said, isError, structured }, said)
 	return isError
 }
@@ -12269,7 +12218,7 @@ async function mcpConsent(app: App, server?: string) {
 	const { registry } = bridge
 	const agreed = app.given.has('yes') || app.prompter.available
 	const waiting = []
-	for (const name of server ? [registry.row(server).name] : registry.names()) {
+	for (const name of server ? [server] : registry.names()) {
 		const entry = await registry.get(name)
 		if (registry.hasConsent(entry)) continue
 		waiting.push({ server: name, plan: (await bridge.plan(entry)).join('\n') })
@@ -12290,32 +12239,28 @@ function trustVerb(change: (old: McpTrust, tools: Set<string>) => McpTrust): Run
 		const [tools, ttl] = [new Set(app.given.all('tool')), givenTime(app, 'ttl')]
 		const end = ttl && { expires_at: new Date(ttl).toISOString() }
 		const next = (old: McpTrust) => ({ ...change(old, tools), ...end })
-		const changed = await registry.changeTrust(serverName(given), next)
-		const [server, trust] = changed
+		const [server, trust] = await registry.changeTrust(serverName(given), next)
 		await audit('mcp_server_trust_changed', { server, ...trust })
 		if (!registry.names().some((name) => isSpelled(name, server)))
 			app.notice(`there is no server ${server} yet; this counts once there is one`)
-		printTrust(app, [changed])
+		printTrust(app, [[server, trust]])
 	}
 }
 
-function trustedVerb(revokes: boolean): Run {
-	return async (app, given) => {
-		const { registry, audit } = await app.bridge()
-		const found = registry.trusted(given)
-		if (!found) {
-			const error = `${visible(given)} is neither trusted nor denied`
-			if (!app.given.has('json')) fail(error, '`tai mcp trust list` shows who is')
-			app.print({ ok: false, error })
-			return true
-		}
-		const [server, trust] = found
-		if (!revokes) return printTrust(app, [found])
-		registry.revokeTrust(server)
-		const [allowed_tools, denied_tools] = [trust.allowed_tools.length, trust.denied_tools.length]
-		await audit('mcp_server_trust_revoked', { server, allowed_tools, denied_tools })
-		printTrust(app, registry.trusts())
-	}
+async function trustOf(app: App, given: string) {
+	const found = (await app.bridge()).registry.trusted(given)
+	if (found) return found
+	const error = `${visible(given)} is neither trusted nor denied`
+	if (app.given.has('json')) app.print({ ok: false, error })
+	fail(error, '`tai mcp trust list` shows who is')
+}
+
+async function forgetTrust(app: App, given = '') {
+	const { registry, audit } = await app.bridge()
+	const [server, trust] = await trustOf(app, given)
+	registry.revokeTrust(server)
+	await audit('mcp_server_trust_revoked', { server, ...trust })
+	printTrust(app, registry.trusts())
 }
 
 async function printLineEnds({ out, world }: App) {
@@ -12418,7 +12363,7 @@ function realWorld(): World {
 		cwd:
 			attempt(() => process.cwd()) ?? fail('the current folder is gone', 'cd to one that exists'),
 		home: path.resolve(home),
-		now: () => Date.now(),
+		now: Date.now,
 		randomBytes: (size) => builtin('node:crypto').randomBytes(size),
 	}
 }

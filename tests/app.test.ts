@@ -93,7 +93,7 @@ t.test('--root is the workspace', async (t) => {
 })
 
 t.test(
-  'without a vault that can be written, a verb that would change it fails; one that looks works',
+  'without a vault that can be written, a verb fails, and says why',
   { skip: process.platform !== 'linux' && 'it has no folder that nobody can write' },
   async (t) => {
     const run = (...words: string[]) => runMain(words, { home: '/sys', cwd: folder() })
@@ -106,11 +106,12 @@ t.test(
       'config unset max_steps',
       'profile create x',
       'seal on',
+      'config list',
+      'mcp list',
+      'approval check read_file',
     ]) {
       const ended = await run(...line.split(' '))
       t.match(ended, { code: 1, out: '', err: /vault.db cannot be written\n.*TAI_HOME/ }, line)
     }
-    for (const line of ['config list', 'mcp list', 'mcp trust list', 'approval check read_file'])
-      t.match(await run(...line.split(' ')), { code: 0, err: /cannot be written/ }, line)
   },
 )

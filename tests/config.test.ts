@@ -67,8 +67,10 @@ t.test('a value comes from the first place that has one, and names what it shado
     const found = config.explain('max_steps')
     t.equal(found.source, sources[i])
     t.strictSame(
-      found.shadows.map((one) => one.source),
-      sources.slice(i + 1),
+      found.shadows,
+      sources
+        .slice(i + 1)
+        .map((source, at) => `${source === 'default' ? 50 : i + at + 2} (${source})`),
     )
     delete all[place]
   }
@@ -162,7 +164,7 @@ t.test('a project file may tighten, never widen', async (t) => {
     t.equal(config.notices.length, notices, `${project}: ${config.notices}`)
     if (notices > 0)
       t.match(config.notices[0], /project\/.tai\/config.toml: .* is left out: a project/)
-    t.strictSame(config.table('providers'), {})
+    t.strictSame(config.providers(), {})
   }
 })
 
@@ -196,9 +198,9 @@ t.test('where MCP is served is for the person to say, never for a project', asyn
 t.test('tables of providers come from the home file', async (t) => {
   const home = '[providers.mine]\nbase_url = "http://127.0.0.1:1/v1"\nsince = 2026-01-01'
   const config = await load(t, { home })
-  t.equal(config.table('providers')['mine']?.['base_url'], 'http://127.0.0.1:1/v1')
+  t.equal(config.providers()['mine']?.['base_url'], 'http://127.0.0.1:1/v1')
   t.strictSame(config.notices, [])
-  t.strictSame((await load(t, {})).table('providers'), {})
+  t.strictSame((await load(t, {})).providers(), {})
   await t.rejects(load(t, { home: 'providers = 3' }), {
     message: /providers is 3, not a set of ta/,
   })

@@ -811,7 +811,9 @@ t.test('a server of somebody else answers by the same handler, and by its own ho
   const { app } = openApp(t, { args: ['--serve-mcp', KEY] })
   const context = await McpServeContext.open(app, { key: KEY, usual: 'danger-full-access' })
   t.teardown(() => context.close())
-  const server = http.createServer(mcpServeHandler(new Door(context, new Set(['own.test']))))
+  const server = http.createServer(
+    mcpServeHandler(new Door({ context, hosts: new Set(['own.test']) })),
+  )
   t.teardown(() => server.close())
   await once(server.listen(0, '127.0.0.1'), 'listening')
   const { port } = server.address() as AddressInfo

@@ -541,7 +541,7 @@ t.test('trust: an empty policy, allow, deny, inspect, revoke', async (t) => {
   const entries: { kind: string; data: object }[] = json(audit).entries
   t.match(
     entries.find(({ kind }) => kind === 'mcp_server_trust_revoked')?.data,
-    { server: 'demo', allowed_tools: 2, denied_tools: 2 },
+    { server: 'demo', allowed_tools: ['a', 'c'], denied_tools: ['b', 'a'] },
     'with what there was',
   )
   t.equal(entries.filter(({ kind }) => kind === 'mcp_server_trust_changed').length, 5)

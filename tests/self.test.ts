@@ -166,7 +166,7 @@ t.test('sessions are found by words and read in parts', async (t) => {
 t.test('profiles are listed with what they use', async (t) => {
   const context = await open(t)
   t.strictSame(await linesOf(context, 'profile_list'), [
-    { name: 'default', current: true, servers: [] },
+    { name: 'default', current: true, created: 0, servers: [] },
   ])
   const prompt = 'p'.repeat(200)
   await context.store.saveProfile({
@@ -261,7 +261,7 @@ t.test('settings are told with their source and what it hides', async (t) => {
       key: 'max_steps',
       value: '7',
       source: 'TAI_MAX_STEPS',
-      shadows: [{ key: 'max_steps', value: '50', source: 'default' }],
+      shadows: ['50 (default)'],
     },
   ])
   t.ok((await linesOf(context, 'config_get')).length > 10)
@@ -440,7 +440,7 @@ t.test(
       [
         { wait: /leaves\.[^]*> /, type: begin },
         { wait: /\bp1\b|started[^]*> /, type: call },
-        { wait: /openai\/other from the next turn on[^]*> /, type: '/model\r' },
+        { wait: /openai\/other from the next turn on[^]*> /, type: '/session\r' },
         { wait: /openai\/other[^]*> /, type: 'hi\r' },
         { wait: /by other[^]*> /, type: 'call process_list {}\r' },
         { wait: /sleep 30[^]*> /, type: `call secret_request {"name":"A_KEY","reason":"r"}\r` },

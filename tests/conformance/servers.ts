@@ -50,7 +50,7 @@ export async function openFixtureServer(): Promise<Target> {
     key: KEY,
     usual: 'danger-full-access',
   })
-  const door = new Door(context, new Set(['localhost', '127.0.0.1', '[::1]']))
+  const door = new Door({ context, hosts: new Set(['localhost', '127.0.0.1', '[::1]']) })
   const server = http.createServer(mcpServeHandler(door))
   const proxy = await openProxy(await listen(server))
   return {
