@@ -141,7 +141,6 @@ import type {
 	IncomingMessage,
 	RequestListener,
 	RequestOptions,
-	ServerResponse,
 } from 'node:http'
 import type { Token, Tokens } from 'marked'
 import type { AddressInfo, Socket } from 'node:net'
@@ -1520,8 +1519,9 @@ async function useWal(db: Db, patience = STORE_BUSY) {
 type AuditHead = { chain: string; n: number; hash: string }
 type AuditSaid = { ts: number; kind: string; session: string | undefined; data_json: string }
 type AuditEntry = AuditHead & Omit<AuditSaid, 'data_json'> & { data: JsonObject }
-type AuditFilter = { limit: number } & Loose<
-	{ since: number } & Record<'kind' | 'tool' | 'server', string>
+/** Without a limit: all. */
+type AuditFilter = Loose<
+	Record<'since' | 'limit', number> & Record<'kind' | 'tool' | 'server', string>
 >
 
 const GENESIS = 'genesis'
@@ -1935,7 +1935,7 @@ export class Store {
 		}
 		this.#writeAudit()
 	}
-	async listAudit({ kind, tool, server, since = 0, limit }: AuditFilter) {
+	async listAudit({ kind, tool, server, since = 0, limit = -1 }: AuditFilter) {
 		this.#writeAudit()
 		return this.db.all<AuditEntry>(AUDIT_LIST, kind, tool, server, since, limit)
 	}
@@ -7950,11 +7950,9 @@ async function switchSession({ store, session }: ToolContext, to: Switched) {
 	await store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
-type Setup = Pick<ToolContext, 'config' | 'world' | 'store' | 'http'>
-
 function choiceOf(
 	asked: string | undefined,
-	{ config, world, store, http }: Setup,
+	{ config, world, store, http }: Pick<ToolContext, 'config' | 'world' | 'store' | 'http'>,
 	signal: AbortSignal,
 ) {
 	const providers = providersOf(config.providers())
@@ -8079,7 +8077,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 				try {
 					return await listModels(context.http, await choiceOf(`${name}/`, context, signal), signal)
 				} catch (error) {
-					const isAbsent = Object(error).kind === 'refused' || (!own && keys.length === 0)
+					const isAbsent = Object(error).kind === 'refused' || (!own && !keys[0])
 					return isAbsent && !only ? [] : [{ provider: name, failed: messageOf(error) }]
 				}
 			})
@@ -9939,8 +9937,7 @@ export class App extends copying<AppOptions>() {
 	/** Unlocks a vault with secrets, or one in a prompt would not be known. */
 	async forTurn() {
 		const store = await this.#storeOrMemory()
-		if (store.secrets.seal.locked && (await store.secrets.list()).length > 0)
-			await store.secrets.unlock()
+		if (store.secrets.seal.locked && (await store.secrets.list())[0]) await store.secrets.unlock()
 		const config = await this.config()
 		return { store, config, usual: await profileOf(store, config.get('profile')) }
 	}
@@ -11223,10 +11220,6 @@ const headersOf = ({ body = '', headers }: HttpAnswer) => ({
 	...headers,
 })
 
-function sendAnswer(response: ServerResponse, answer: HttpAnswer) {
-	if (!response.destroyed) response.writeHead(answer.status, headersOf(answer)).end(answer.body)
-}
-
 const HEAD_END = '\r\n\r\n'
 
 /** As node:http would write it. */
@@ -11337,13 +11330,15 @@ export class Door extends copying<{ context: McpServeContext; hosts: Hosts }>() 
 		const { req } = response
 		const refusal = gateOf(req, req.headersDistinct['host'], this)
 		const body = refusal ?? (await this.#receive(req))
-		const answer = Buffer.isBuffer(body) ? await this.answer(req, body, stop) : body
+		const answer: HttpAnswer = Buffer.isBuffer(body) ? await this.answer(req, body, stop) : body
 		const left = (this.#open.get(socket) ?? 0) - 1
 		if (left < 0) return
 		this.#open.set(socket, left)
 		// node:http has no limit for clients that do not read.
 		if (left === 0) socket.setTimeout(MCP_REQUEST_TIMEOUT)
-		this.together(() => sendAnswer(response, answer))
+		this.together(() => {
+			if (!response.destroyed) response.writeHead(answer.status, headersOf(answer)).end(answer.body)
+		})
 	}
 
 	/** Not a page of another server (DNS rebinding). */
@@ -11919,7 +11914,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['verify', 'whether any was changed or is missing', async (app) => {
 			const state = await (await app.store()).verifyAudit()
 			app.print(state, auditInWords(state))
-			return state.problems.length > 0
+			return !!state.problems[0]
 		}],
 		['export', 'all, one JSON object a line', async (app) => {
 			for (const entry of await auditEntries(app, limitOf(app, Number.MAX_SAFE_INTEGER))) {
@@ -12067,8 +12062,7 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 }
 
 async function approvalExplain(app: App, asked = '') {
-	const filter = { kind: 'approval', limit: Number.MAX_SAFE_INTEGER }
-	const entries = await (await app.store()).listAudit(filter)
+	const entries = await (await app.store()).listAudit({ kind: 'approval' })
 	const { ts, session, data } =
 		entries.find((row) => row.data['args'] && `${row.data['digest']}`.startsWith(asked)) ??
 		noSuch('denied call', asked, '`tai audit list`')
