@@ -2947,16 +2947,6 @@ const WINDOWS = Object.entries({
 	claude: 200_000,
 })
 
-/** US dollars per million (January 2026); all take 0.1 of it from a cache, and 1.25 into one. */
-const PRICES: Record<string, [input: number, output: number]> = {
-	'openai/gpt-5': [1.25, 10],
-	'openai/gpt-5.1': [1.25, 10],
-	'openai/gpt-5-mini': [0.25, 2],
-	'anthropic/claude-sonnet-4-5': [3, 15],
-	'anthropic/claude-opus-4-5': [5, 25],
-	'anthropic/claude-haiku-4-5': [1, 5],
-}
-
 const NOT_CHAT =
 	/embed|rerank|whisper|transcri|speech|\btts\b|audio|realtime|dall-e|image|moderation/i
 
@@ -3098,16 +3088,6 @@ function modelInfo(row: Record<string, unknown>, provider: string) {
 	return typeof id === 'string' && id ? [{ id, provider, window }] : []
 }
 
-/** US dollars, if known. */
-export function costOf(at: ModelChoice, usage?: Usage, written = 0) {
-	const official = PROVIDERS.some(({ baseUrl }) => baseUrl === at.provider.baseUrl)
-	const price = PRICES[`${at.provider.name}/${at.model.replace(/-20\d\d.*$/, '')}`]
-	if (!official || !usage || !price) return undefined
-	const { input, output, cached } = usage
-	const fresh = Math.max(0, input - cached - written)
-	return ((fresh + cached / 10 + written * 1.25) * price[0] + output * price[1]) / 1e6
-}
-
 //#endregion §models
 
 //#region §dialects: neutral messages in a provider's words, and back
@@ -3115,7 +3095,7 @@ export function costOf(at: ModelChoice, usage?: Usage, written = 0) {
 // A wrong type counts as absent, an unknown event is passed over; nonsense is an error, never
 // an empty answer. A call whose arguments are no whole JSON object does not run and goes back
 // as `{}`. What is sent is valid whatever the history holds.
-// Not here: the network, retries and cost (§chat).
+// Not here: the network and retries (§chat).
 
 export type ChatRequest = { messages: Message[]; tools: ToolSchema[] }
 
@@ -3177,7 +3157,6 @@ export class StreamDecoder {
 	calls: CallDraft[] = []
 	text = ''
 	usage?: Usage
-	written = 0 // into the cache
 	cost?: number
 	done = false
 	#read
@@ -3432,8 +3411,8 @@ function readAnthropic(chunk: JsonObject, reply: StreamDecoder) {
 	// It leaves out what the cache gave or took.
 	if (typeof fresh === 'number') {
 		const cached = asNumber(usage['cache_read_input_tokens'])
-		reply.written = asNumber(usage['cache_creation_input_tokens'])
-		reply.usage = { input: fresh + cached + reply.written, output: 0, cached }
+		const written = asNumber(usage['cache_creation_input_tokens'])
+		reply.usage = { input: fresh + cached + written, output: 0, cached }
 	}
 	if (reply.usage) reply.usage.output = asNumber(output) || reply.usage.output
 }
@@ -3646,7 +3625,7 @@ export class ChatClient {
 				yield* this.#exchange(body, decoder, signal)
 				const { events, reply } = decoder.end()
 				yield* events
-				return { ...reply, cost: reply.cost ?? costOf(this.choice, reply.usage, decoder.written) }
+				return reply
 			} catch (error) {
 				signal.throwIfAborted()
 				const failure = this.#failure(error, decoder.partial())
@@ -8930,7 +8909,7 @@ export class Agent {
 			const { calls, text } = message
 			yield charge(turn, { usage, cost })
 			if (turn.steps === 1 && cost === undefined && maxCost < Infinity)
-				yield { kind: 'notice', text: 'no price is known: the cost limit cannot be kept' }
+				yield { kind: 'notice', text: 'the provider tells no cost: its limit cannot be kept' }
 			if (calls[0]) {
 				yield* this.#act(calls, turn, signal)
 				continue

@@ -605,7 +605,7 @@ t.test('the key is in no error and no notice', async (t) => {
   t.equal(model.requests[0]?.headers.authorization, `Bearer ${KEY}`)
 })
 
-t.test('what is reported costs what is reported, else what a price row says', async (t) => {
+t.test('a cost is what the provider says, or unknown', async (t) => {
   const usage = { prompt_tokens: 1_000_000, completion_tokens: 0, cost: 0.25 }
   const said = { choices: [{ index: 0, message: { content: 'x' }, finish_reason: 'stop' }], usage }
   const model = await startModel([{ body: JSON.stringify(said) }, { text: 'x' }])

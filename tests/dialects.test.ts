@@ -347,10 +347,10 @@ const openAi = (delta: object, finish_reason: string | null = null) =>
   sse({ choices: [{ index: 0, delta, finish_reason }] })
 
 type Dialect = (typeof DIALECTS)[keyof typeof DIALECTS]
-const decode = (dialect: Dialect, events: string[]): ChatReply & { written: number } => {
+const decode = (dialect: Dialect, events: string[]): ChatReply => {
   const decoder = new StreamDecoder(dialect.read)
   for (const event of events) decoder.feed(event)
-  return { ...decoder.end().reply, written: decoder.written }
+  return decoder.end().reply
 }
 
 t.test('<think> at the start is reasoning, wherever it is cut', async (t) => {
