@@ -7929,12 +7929,21 @@ async function switchSession({ store, session }: ToolContext, to: Switched) {
 	await store.setSwitched(id, { ...(to.model && switched), ...to })
 }
 
+function providersIn(config: Config) {
+	try {
+		return providersOf(config.providers())
+	} catch (error) {
+		const what = `${config.explain('providers').source}: ${messageOf(error)}`
+		return failUsage(what, 'mend that table', error)
+	}
+}
+
 function choiceOf(
 	asked: string | undefined,
 	{ config, world, store, http }: Pick<ToolContext, 'config' | 'world' | 'store' | 'http'>,
 	signal: AbortSignal,
 ) {
-	const providers = providersOf(config.providers())
+	const providers = providersIn(config)
 	const secret = (name: string) => store.secrets.get(name)
 	return chooseModel({ asked, providers, env: world.env, secret, http, signal })
 }
@@ -8050,7 +8059,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		takes: { provider: maybe(arg('Only of this one, such as openrouter.')) },
 		annotations: LOOKS_OUT,
 		run: async ({ provider: only }, context, signal) => {
-			const all = providersOf(context.config.providers())
+			const all = providersIn(context.config)
 			const asked = all.filter(({ name }) => name === (only ?? name))
 			const lists = asked.map(async ({ name, keys, own }) => {
 				try {
@@ -10158,7 +10167,8 @@ export async function openConversation(app: App, title: string, from: boolean | 
 	}
 	const profile = await profileOf(store, switched('profile') ?? usual.name)
 	const mode = tighterMode(modeOf(config, usual), modeOf(config, profile)) // a switch allows no more
-	const seat = { mode, only: toolNames(config, profile), profile: profile.name }
+	const { workspace } = app // it is there, tools or not
+	const seat = { workspace, mode, only: toolNames(config, profile), profile: profile.name }
 	const open = (session: string) => openTools(app, { session, ...seat })
 	const tools = app.given.has('no-tools') ? undefined : open
 	const who = { session: earlier?.id, profile, model: switched('model') }
