@@ -11226,7 +11226,7 @@ function answerText(answer: HttpAnswer) {
 
 /** Of RFC 9112, what asks for nothing but an answer. */
 const PLAIN_HEAD =
-	/^POST \/mcp HTTP\/1\.1\r\n(?:(?!(?:transfer-encoding|te|trailer|expect|upgrade|connection(?!: ?keep-alive\r)):)[\w!#$%&'*+.^`|~-]+: ?[!-~](?:[\t -~]*[!-~])?\r\n)+\r\n$/i
+	/^POST \/mcp HTTP\/1\.1\r\n(?:(?!(?i:transfer-encoding|te|trailer|expect|upgrade|connection(?!: ?keep-alive\r)):)[\w!#$%&'*+.^`|~-]+: ?[!-~](?:[\t -~]*[!-~])?\r\n)+\r\n$/
 
 function plainHead(text: string): IncomingHttpHeaders | undefined {
 	const lines = [...text.matchAll(/^([^:\n]+): ?(.*)\r$/gm)]
