@@ -11999,6 +11999,8 @@ async function changeSetting(app: App, key = '', value?: string) {
 	const store = await app.store()
 	if (key === 'profile' && value && !(await store.getProfile(value))) noSuch(key, value)
 	await store.setSetting(key, checked)
+	const isKnown = SETTINGS.some((row) => row.key === key) // or another tai's
+	if (!isKnown) return app.print({ key }, `${key} is not set`)
 	const setting = (await app.config()).explain(key)
 	app.print(setting, `${key} = ${setting.value ?? ''} (${setting.source})`)
 }
