@@ -14,21 +14,21 @@
 // Contents (written by `npm run outline`, checked by tests/outline.test.ts)
 //
 //   §caps       every limit in the program
-//     VERSION EXIT SECOND ...
+//     VERSION EXIT ...
 //   §shapes     the words of the program, as types
-//     Json JsonObject Part ...
+//     Json JsonObject ...
 //   §errors     what can go wrong, and how the user hears of it
-//     TaiError UsageError ...
+//     TaiError ...
 //   §text       strings in, strings out
-//     isObject byteLength ...
+//     isObject ...
 //   §json       from unknown to typed, at the border
-//     parseObject Reader ...
+//     parseObject ...
 //   §waiting    deadlines, and work in turn
-//     sleep within timeout ...
+//     sleep within ...
 //   §redact     secrets never leave
 //     looksSecret ...
 //   §config     settings, and where each comes from
-//     SETTINGS SettingKey ...
+//     SETTINGS ...
 //   §seal       secrets at rest
 //     Seal
 //   §db         one SQLite file, opened with care
@@ -46,7 +46,7 @@
 //   §http       requests with deadlines
 //     HttpRequest ...
 //   §models     providers, and which model answers
-//     Provider PROVIDERS ...
+//     Provider ...
 //   §dialects   neutral messages in a provider's words, and back
 //     ChatRequest ...
 //   §chat       one request to a model, one whole reply
@@ -54,21 +54,21 @@
 //   §rpc        JSON-RPC messages, as MCP has them
 //     MCP_PROTOCOL_VERSION ...
 //   §intake     MCP configurations, as people paste them
-//     sourceKind McpEntry ...
+//     sourceKind ...
 //   §stdio      MCP over a program's stdin and stdout
 //     mcpArgv ...
 //   §httpleg    MCP over HTTP, the client's end
 //     McpHttpTransport
 //   §client     one MCP server, as its client sees it
-//     McpTool McpClient
+//     McpTool ...
 //   §registry   MCP servers, as the vault has them
 //     McpDefinition ...
 //   §bridge     other people's tools, made callable
-//     UNBOUND BridgedTool ...
+//     UNBOUND ...
 //   §policy     what may run, and who says so
 //     VERDICTS riskOf ...
 //   §toolkit    what a tool is made of
-//     ToolContext ToolRow ...
+//     ToolContext ...
 //   §files      reading files and folders
 //     unifiedDiff ...
 //   §edits      changing files, and back
@@ -88,9 +88,9 @@
 //   §asking     the person, the clock, the machine
 //     ASK_TOOLS
 //   §self       what tai knows of itself, as tools
-//     wordsOf SELF_TOOLS
+//     wordsOf ...
 //   §servers    tools that manage MCP servers, and tools of theirs
-//     agreeTo repositoryOf ...
+//     agreeTo ...
 //   §ranker     which tools fit a few words
 //     selectTools
 //   §toolbox    every tool, and the one way to call it
@@ -106,11 +106,11 @@
 //   §input      stdin and files of a prompt
 //     readStdin ...
 //   §cli        the words of the command line
-//     FLAGS Given Command ...
+//     FLAGS Given ...
 //   §app        what one run opens and closes
 //     interruptsOf ...
 //   §present    a turn, as it is seen
-//     TurnOutcome Renderer ...
+//     TurnOutcome ...
 //   §turn       from a command line to an answer
 //     Conversation ...
 //   §resolver   which server a GitHub repository is
@@ -122,7 +122,7 @@
 //   §serve      what other agents are answered
 //     McpSession ...
 //   §listen     MCP over Streamable HTTP, the server's end
-//     Door mcpServeHandler ...
+//     Door ...
 //   §lines      MCP over stdin and stdout, the server's end
 //   §doctor     is everything as it should be?
 //     examine
@@ -200,11 +200,11 @@ export const MCP_CHAT_TIMEOUT = 10 * MINUTE // a served turn or completion
 export const MCP_CONNECTIONS_MAX = 1_024 // then closed at once
 export const MCP_PIPELINE_MAX = 32 // unanswered ones end the connection
 export const MCP_BODIES_MAX = 64 * MB // all together; then 503
-export const MCP_HEAD_MAX = 8 * KB // of a plain request; longer ones go to node:http, to 16 KB
+export const MCP_HEAD_MAX = 8 * KB // of a plain request
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
 export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
 export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
-export const MCP_AWAKE = 0.15 // after an answer: who asks again at once need not wake us
+export const MCP_AWAKE = 0.15 // after an answer; then it sleeps
 export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
 export const MCP_RESOURCES_PAGE = 500 // then a cursor
@@ -262,7 +262,7 @@ export const SECRET_MIN = 6 // characters; shorter is too common
 export const SECRET_LINE_MIN = 10 // characters of a line of one; shorter stays
 export const RECORD_PREVIEW = 2 * KB // beside a record's id
 export const AUDIT_DELAY = 20 // until a read is in; kill -9 can take it
-export const AUDIT_BATCH = 256 // rows that wait; on a full disk no more
+export const AUDIT_BATCH = 256 // rows that wait
 export const AUDIT_ANCHORS = 16 // heads of others in row 0
 
 //#endregion §caps
@@ -7195,7 +7195,7 @@ function tableText(rows: string) {
 // 3. What JSON cannot hold (large integers, dates, bytes) is text.
 // Not here: passwords, hard links, sparse files, other kinds of archives.
 
-const BLOB_SHOWN = 32 // bytes; a part could be half a secret
+const BLOB_SHOWN = 32 // bytes, or none: half a secret passes
 
 function jsonPart(part: unknown) {
 	if (part instanceof Uint8Array)
@@ -10170,7 +10170,7 @@ export async function openConversation(app: App, title: string, from: boolean | 
 	}
 	const profile = await profileOf(store, switched('profile') ?? usual.name)
 	const mode = tighterMode(modeOf(config, usual), modeOf(config, profile)) // a switch allows no more
-	const { workspace } = app // is there
+	const { workspace } = app
 	const seat = { workspace, mode, only: toolNames(config, profile), profile: profile.name }
 	const open = (session: string) => openTools(app, { session, ...seat })
 	const tools = app.given.has('no-tools') ? undefined : open
@@ -11169,7 +11169,7 @@ export async function answerRpc(host: RpcHost, { id, method, params }: RpcReques
 // 1. Host and Origin are looked at before the key, the key before all else.
 // 2. No body is read that is too large, of another type, or of a stranger.
 // 3. What is held for clients is bounded.
-// 4. Whole plain requests are read here, which takes half the time of node:http; it has the rest.
+// 4. Plain requests are read here, in half the time of node:http; it has the rest.
 // Not here: what a message is answered (§serve).
 
 type HttpAnswer = { status: number; body?: string; headers?: object | false | undefined }
@@ -11229,27 +11229,27 @@ const PLAIN_HEAD =
 	/^POST \/mcp HTTP\/1\.1\r\n(?:(?!(?i:transfer-encoding|te|trailer|expect|upgrade|connection(?!: ?keep-alive\r)):)[\w!#$%&'*+.^`|~-]+: ?[!-~](?:[\t -~]*[!-~])?\r\n)+\r\n$/
 
 function plainHead(text: string): IncomingHttpHeaders | undefined {
-	const lines = [...text.matchAll(/^([^:\n]+): ?(.*)\r$/gm)]
-	const headers = Object.fromEntries(
-		lines.map(([, name = '', value]) => [name.toLowerCase(), value]),
-	)
-	const isWhole = headers['host'] && Object.keys(headers).length === lines.length
-	return isWhole && PLAIN_HEAD.test(text) ? headers : undefined
+	if (!PLAIN_HEAD.test(text)) return undefined
+	const lines = [...text.matchAll(/^([^:\r\n]+): ?(.*)\r$/gm)]
+	const pairs = lines.map(([, name = '', value]) => [name.toLowerCase(), value])
+	const headers = Object.fromEntries(pairs)
+	return headers.host && Object.keys(headers).length === lines.length ? headers : undefined
 }
 
 /** A connection, until it asks for what only node:http does. */
 function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void) {
 	let head: Buffer = Buffer.alloc(0) // was let in
 	let asked: HttpHead = { method: 'POST', url: '/mcp', headers: {} }
-	let stop: AbortController | undefined // of what is under way
-	let next: Buffer = head
+	const stops = new Set<AbortController>() // of what is under way
+	let last = Promise.resolve()
+	let next: Buffer = head // for node:http, after that
 
 	/** Nearly all heads of a client are alike. */
 	function isPlain(bytes: Buffer) {
 		if (!head[0] || !bytes.subarray(0, head.length).equals(head)) {
 			const first = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)
 			const headers = first.length <= MCP_HEAD_MAX && plainHead(first.toString('latin1'))
-			if (!headers || gateOf({ ...asked, headers }, [`${headers.host}`], door)) return false
+			if (!headers || gateOf({ ...asked, headers }, [`${headers['host']}`], door)) return false
 			if (!head[0]) socket.setTimeout(MCP_KEEP_ALIVE + SECOND)
 			head = Buffer.from(first)
 			asked = { ...asked, headers }
@@ -11257,37 +11257,42 @@ function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void)
 		return asked.headers['content-length'] === `${bytes.length - head.length}`
 	}
 
-	async function serve(body: Buffer) {
-		stop = new AbortController()
+	/** Answers keep the order of the requests. */
+	async function serve(body: Buffer, before = last) {
+		const { promise, resolve } = Promise.withResolvers<void>()
+		last = promise
+		const stop = new AbortController()
+		stops.add(stop)
 		const answer = await door.answer(asked, body, stop)
+		await before
 		door.together(() => {
-			stop = undefined
+			stops.delete(stop)
 			socket.write(answerText(answer))
-			if (next[0]) leave(next)
+			resolve()
+			leave()
 		})
 	}
 
-	/** For good. */
-	function leave(bytes: Buffer) {
+	function leave() {
+		if (next.length === 0 || stops.size > 0) return
 		socket.off('data', take).setTimeout(0).pause()
 		http(socket)
-		socket.unshift(bytes)
+		socket.unshift(next)
 		socket.resume()
 	}
 
 	function take(bytes: Buffer) {
-		const { writableLength: unread } = socket
-		if (stop) {
-			next = Buffer.concat([next, bytes])
-			if (next.length > MCP_HEAD_MAX) socket.pause()
-		} else if (!unread && !door.isClosing && isPlain(bytes)) serve(bytes.subarray(head.length))
-		else leave(bytes)
+		const isFree = next.length + socket.writableLength === 0 && stops.size < MCP_PIPELINE_MAX
+		if (isFree && !door.isClosing && isPlain(bytes)) return void serve(bytes.subarray(head.length))
+		next = Buffer.concat([next, bytes])
+		if (next.length > MCP_PIPELINE_MAX * MCP_HEAD_MAX) socket.destroy()
+		leave()
 	}
 
-	socket.setTimeout(MCP_HEADERS_TIMEOUT, () => stop ?? socket.destroy())
+	socket.setTimeout(MCP_HEADERS_TIMEOUT, () => stops.size || socket.destroy())
 	socket.on('data', take).on('end', () => socket.end())
 	socket.on('error', () => socket.destroy())
-	socket.on('close', () => stop?.abort(new InterruptedError(LEFT)))
+	socket.on('close', () => stops.forEach((it) => it.abort(new InterruptedError(LEFT))))
 }
 
 type Hosts = Set<string> | undefined // undefined: any
@@ -11341,8 +11346,7 @@ export class Door extends copying<{ context: McpServeContext; hosts: Hosts }>() 
 		return another === undefined && from !== undefined && isOurs(from) && isOurs(name)
 	}
 
-	/** One client is met awake if it asks again at once; of several each is woken once, after all
-	 * that came is read. */
+	/** One client is met awake; of several each is woken once, after all that came is read. */
 	together(work: () => void) {
 		if (this.#open.size < 2) {
 			work()
@@ -11999,8 +12003,7 @@ async function changeSetting(app: App, key = '', value?: string) {
 	const store = await app.store()
 	if (key === 'profile' && value && !(await store.getProfile(value))) noSuch(key, value)
 	await store.setSetting(key, checked)
-	const isKnown = SETTINGS.some((row) => row.key === key) // or another tai's
-	if (!isKnown) return app.print({ key }, `${key} is not set`)
+	if (!SETTINGS.some((row) => row.key === key)) return app.print({ key }, `${key} is not set`)
 	const setting = (await app.config()).explain(key)
 	app.print(setting, `${key} = ${setting.value ?? ''} (${setting.source})`)
 }

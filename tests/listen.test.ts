@@ -582,6 +582,64 @@ t.test('what a connection was answered is alike, however its requests arrive', a
   t.equal(new Set(sorted).size, 1, 'their heads too')
 })
 
+t.test('a call is interrupted from its own connection, and answered first', async (t) => {
+  const server = await serve(t)
+  const peer = await begin(server)
+  const inSession = `Mcp-Session-Id: ${peer.session}\r\n`
+  const line = await connect(server)
+  const slow = call('shell_exec', { command: 'touch begun; sleep 30' })
+  line.write(rawPost(server.port, JSON.stringify(slow), inSession))
+  const other = await begin(server)
+  while (!/begun/.test(textOf(await other.call('glob', { pattern: '*' })))) {}
+  const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
+  line.write(rawPost(server.port, JSON.stringify(cancelled), inSession))
+  await line.says(/-32000[^]*HTTP\/1\.1 202/)
+  line.write(`\0${rawPost(server.port, JSON.stringify(ping))}`)
+  await line.says(/HTTP\/1\.1 400/)
+  await line.closed
+})
+
+t.test(
+  'what is no HTTP behind a call is told so, and what is too much ends the call',
+  async (t) => {
+    const server = await serve(t)
+    const peer = await begin(server)
+    const inSession = `Mcp-Session-Id: ${peer.session}\r\n`
+    const other = await begin(server)
+    const calling = async (name: string, end: string) => {
+      const line = await connect(server)
+      const slow = call('shell_exec', { command: `touch ${name}; ${end}` })
+      line.write(rawPost(server.port, JSON.stringify(slow), inSession))
+      while (!textOf(await other.call('glob', { pattern: '*' })).includes(name)) {}
+      return line
+    }
+    const odd = await calling('one', 'sleep 1')
+    odd.write(`\0${rawPost(server.port, JSON.stringify(ping))}`)
+    await odd.says(/HTTP\/1\.1 200[^]*HTTP\/1\.1 400/)
+    const large = rawPost(server.port, `${' '.repeat(100_000)}${JSON.stringify(ping)}`, inSession)
+    const left = await calling('two', 'sleep 30; touch done')
+    left.write(large)
+    await send(server, { body: ping })
+    left.socket.end()
+    const full = await calling('three', 'sleep 30; touch done')
+    full.write(large.repeat(3))
+    await full.closed
+    t.notMatch(textOf(await peer.call('glob', { pattern: '*' })), /done/)
+  },
+)
+
+t.test('a head that is none holds nobody up', async (t) => {
+  const server = await serve(t)
+  const bad = Array.from({ length: 200 }, () => connect(server))
+  for (const line of await Promise.all(bad)) line.write(`POST${'\r'.repeat(8_180)}\r\n\r\n`)
+  const before = process.hrtime.bigint()
+  await send(server, { body: ping })
+  t.ok(
+    process.hrtime.bigint() - before < 5_000_000_000n,
+    'ten seconds, were it read anew at each byte',
+  )
+})
+
 t.test('a client that leaves takes its call along, whatever it asked meanwhile', async (t) => {
   const server = await serve(t)
   const peer = await begin(server)

@@ -193,7 +193,7 @@ export function writeContents(source: string): string {
 function contents(sections: readonly Section[]): string {
   const row = (s: Section) => [
     `${`§${s.slug}`.padEnd(11)} ${s.title}`,
-    ...oneRow(wrap(s.exported, 20)).map((names) => `  ${names}`),
+    ...oneRow(wrap(s.exported, 16)).map((names) => `  ${names}`),
   ]
   return sections.flatMap((s) => row(s).map((line) => `//   ${line}\n`)).join('')
 }
