@@ -35,7 +35,7 @@
 //     VaultError ...
 //   §audit      what was done, in chains that cannot be mended
 //     auditHash
-//   §secrets    what the seal covers, and the values behind it
+//   §secrets    what the seal covers
 //     StoreOptions ...
 //   §store      the vault, as the program sees it
 //     Grant Store
@@ -81,7 +81,7 @@
 //     GIT_TOOLS
 //   §web        pages and APIs
 //     WEB_TOOLS
-//   §data       tables, documents and archives, asked and packed
+//   §data       tables, documents, archives
 //     QUERY_PROCESS ...
 //   §notes      records of the vault, and tasks
 //     NOTE_TOOLS
@@ -89,7 +89,7 @@
 //     ASK_TOOLS
 //   §self       what tai knows of itself, as tools
 //     wordsOf ...
-//   §servers    tools that manage MCP servers, and tools of theirs
+//   §servers    tools that manage MCP servers
 //     agreeTo ...
 //   §ranker     which tools fit a few words
 //     selectTools
@@ -147,7 +147,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import * as path from 'node:path'
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import type { InspectColor } from 'node:util'
-import type { ParseError as JsonError } from 'jsonc-parser'
+import type { Node as JsonNode, ParseError as JsonError } from 'jsonc-parser'
 
 //#region §caps: every limit in the program
 //
@@ -798,7 +798,6 @@ const SECRET_SHAPES = {
 		/([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
 }
 
-/** Quick: most texts hold none. */
 const ANY_SHAPE = RegExp(
 	Object.values(SECRET_SHAPES)
 		.map(({ source }) => source)
@@ -1576,7 +1575,7 @@ function checkAudit(db: Db) {
 
 //#endregion §audit
 
-//#region §secrets: what the seal covers, and the values behind it
+//#region §secrets: what the seal covers
 //
 // 1. Who sees a secret value tells the redactor.
 // 2. The vault's seal is asked each time: another process may have turned it.
@@ -1719,8 +1718,7 @@ export class Secrets {
 // 1. Each method is one transaction.
 // 2. Records and audit data lose known secrets and shapes, other texts known ones; undo none.
 // 3. A user searches by words, never by FTS5's syntax: each is quoted, the last may be a beginning.
-//    Where no text has all, those come that hold most: signs, scripts without spaces.
-// Not here: the MCP tables, which stand on `db` and `secrets.within`; what tools said is not searched.
+// Not here: the MCP tables; what tools said is not searched.
 
 type Stamped = { id: string; created: number; updated: number }
 type RecordPlace = { kind: 'note' | 'memory' | 'spill' | 'summary'; session?: string }
@@ -4143,11 +4141,20 @@ async function jsonIn(text: string, paste: Said) {
 		}
 		prose += text.slice(end, index)
 		end = begin + length
+		for (const it of tree ? doubled(tree) : [])
+			paste.note('stands there twice; the last counts', it)
 		const value: unknown = tree && getNodeValue(tree)
 		values.push(key === undefined ? value : { [key]: value })
 	}
 	if (/\w/.test(prose + text.slice(end))) paste.note('prose is ignored')
 	return values
+}
+
+function doubled({ type, children = [] }: JsonNode): string[] {
+	const keys = children.map(({ children: [key] = [] }) => key?.value)
+	const seen = new Set()
+	const twice = keys.filter((key) => seen.size === seen.add(key).size)
+	return [...(type === 'object' ? twice : []), ...children.flatMap(doubled)]
 }
 
 async function tomlIn(toml: string, text: string, paste: Said) {
@@ -7187,10 +7194,10 @@ function tableText(rows: string) {
 
 //#endregion §web
 
-//#region §data: tables, documents and archives, asked and packed
+//#region §data: tables, documents, archives
 //
 // 1. A query only reads one file. It can neither be stopped nor kept from eating all memory, so it
-//    has a process, which can (its memory where there is a `ulimit` that counts).
+//    has a process, which can.
 // 2. Of an archive all is judged, names, links and sizes, before a byte is written.
 // 3. What JSON cannot hold (large integers, dates, bytes) is text.
 // Not here: passwords, hard links, sparse files, other kinds of archives.
@@ -8135,7 +8142,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 
 //#endregion §self
 
-//#region §servers: tools that manage MCP servers, and tools of theirs
+//#region §servers: tools that manage MCP servers
 //
 // 1. A person sees first what an entry starts or reaches; only --yes and --yolo agree instead.
 // 2. Tools of servers count as High and destructive, whatever they claim of themselves.
@@ -11244,7 +11251,6 @@ function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void)
 	let last = Promise.resolve()
 	let next: Buffer = head // for node:http, after that
 
-	/** Nearly all heads of a client are alike. */
 	function isPlain(bytes: Buffer) {
 		if (!head[0] || !bytes.subarray(0, head.length).equals(head)) {
 			const first = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)

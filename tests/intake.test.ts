@@ -414,6 +414,10 @@ t.test('mcpNormalize gives the same for the same, in any order of keys', async (
   )
   t.equal(other.entries[0]?.command, 'a')
   t.match(other.rejects[0]?.message, /a: another entry has this name/)
+  t.match(
+    (await mcpNormalize('{"a":{"command":"x","command":"y"}}')).notes.join(),
+    /command: stands there twice/,
+  )
 })
 
 // --- entries ---
