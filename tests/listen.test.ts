@@ -23,6 +23,7 @@ import {
   INITIALIZE,
   KEY,
   openApp,
+  type Peer,
   rawPost,
   send,
   serve,
@@ -582,17 +583,31 @@ t.test('what a connection was answered is alike, however its requests arrive', a
   t.equal(new Set(sorted).size, 1, 'their heads too')
 })
 
+/** A connection whose call has made the file `name`, and what is posted in its session, after spaces. */
+async function calling(
+  server: Awaited<ReturnType<typeof serve>>,
+  peer: Peer,
+  name: string,
+  then: string,
+) {
+  const post = (body: object, spaces = 0) =>
+    rawPost(
+      server.port,
+      ' '.repeat(spaces) + JSON.stringify(body),
+      `Mcp-Session-Id: ${peer.session}\r\n`,
+    )
+  const line = await connect(server)
+  line.write(post(call('shell_exec', { command: `touch ${name}; ${then}` })))
+  const other = await begin(server)
+  while (!textOf(await other.call('glob', { pattern: '*' })).includes(name)) {}
+  return { line, post }
+}
+
 t.test('a call is interrupted from its own connection, and answered first', async (t) => {
   const server = await serve(t)
-  const peer = await begin(server)
-  const inSession = `Mcp-Session-Id: ${peer.session}\r\n`
-  const line = await connect(server)
-  const slow = call('shell_exec', { command: 'touch begun; sleep 30' })
-  line.write(rawPost(server.port, JSON.stringify(slow), inSession))
-  const other = await begin(server)
-  while (!/begun/.test(textOf(await other.call('glob', { pattern: '*' })))) {}
+  const { line, post } = await calling(server, await begin(server), 'begun', 'sleep 30')
   const cancelled = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
-  line.write(rawPost(server.port, JSON.stringify(cancelled), inSession))
+  line.write(post(cancelled))
   await line.says(/-32000[^]*HTTP\/1\.1 202/)
   line.write(`\0${rawPost(server.port, JSON.stringify(ping))}`)
   await line.says(/HTTP\/1\.1 400/)
@@ -604,24 +619,15 @@ t.test(
   async (t) => {
     const server = await serve(t)
     const peer = await begin(server)
-    const inSession = `Mcp-Session-Id: ${peer.session}\r\n`
-    const other = await begin(server)
-    const calling = async (name: string, end: string) => {
-      const line = await connect(server)
-      const slow = call('shell_exec', { command: `touch ${name}; ${end}` })
-      line.write(rawPost(server.port, JSON.stringify(slow), inSession))
-      while (!textOf(await other.call('glob', { pattern: '*' })).includes(name)) {}
-      return line
-    }
-    const odd = await calling('one', 'sleep 1')
+    const { line: odd } = await calling(server, peer, 'one', 'sleep 1')
     odd.write(`\0${rawPost(server.port, JSON.stringify(ping))}`)
     await odd.says(/HTTP\/1\.1 200[^]*HTTP\/1\.1 400/)
-    const large = rawPost(server.port, `${' '.repeat(100_000)}${JSON.stringify(ping)}`, inSession)
-    const left = await calling('two', 'sleep 30; touch done')
+    const { line: left, post } = await calling(server, peer, 'two', 'sleep 30; touch done')
+    const large = post(ping, 100_000)
     left.write(large)
     await send(server, { body: ping })
     left.socket.end()
-    const full = await calling('three', 'sleep 30; touch done')
+    const { line: full } = await calling(server, peer, 'three', 'sleep 30; touch done')
     full.write(large.repeat(3))
     await full.closed
     t.notMatch(textOf(await peer.call('glob', { pattern: '*' })), /done/)
@@ -643,13 +649,8 @@ t.test('a head that is none holds nobody up', async (t) => {
 t.test('a client that leaves takes its call along, whatever it asked meanwhile', async (t) => {
   const server = await serve(t)
   const peer = await begin(server)
-  const inSession = `Mcp-Session-Id: ${peer.session}\r\n`
-  const line = await connect(server)
-  const slow = call('shell_exec', { command: 'touch begun; sleep 30; touch done' })
-  line.write(rawPost(server.port, JSON.stringify(slow), inSession))
-  const other = await begin(server)
-  while (!/begun/.test(textOf(await other.call('glob', { pattern: '*' })))) {}
-  line.write(rawPost(server.port, JSON.stringify(ping), inSession))
+  const { line, post } = await calling(server, peer, 'begun', 'sleep 30; touch done')
+  line.write(post(ping))
   await send(server, { body: ping })
   line.socket.end()
   t.match(textOf(await peer.call('glob', { pattern: '*' })), /^begun\n?$/)
