@@ -134,6 +134,8 @@ function exportedNames() {
   return JSON.parse(execFileSync(pinnedNode(), args, { encoding: 'utf8' }))
 }
 
+const LIBRARY = /^(@[^/]+.)?[^/]+/ // the start of what is imported
+
 // CommonJS packages inside the bundle call `require` for builtins.
 const PRELUDE = `const require = ${get('module')}.createRequire(process.execPath)
 const libraries = new Map()
@@ -142,7 +144,7 @@ const load = (library) => {
   return new (${get('vm')}.Script)(source, { filename: library }).runInThisContext()(require)
 }
 const library = (name) => {
-  const [library] = /^(@[^/]+.)?[^/]+/.exec(name)
+  const [library] = ${LIBRARY}.exec(name)
   return libraries.getOrInsertComputed(library, load)[name]()
 };
 `
@@ -158,7 +160,7 @@ async function bundle(dir) {
   if (said !== version) throw new Error(`tai.ts says VERSION ${said}, package.json ${version}`)
   const esbuild = await import('esbuild')
   const asked = [...source.matchAll(/\bimport\('([^']+)'\)/g)].map(([, name]) => name)
-  const libraries = Map.groupBy(new Set(asked), (name) => /^(@[^/]+.)?[^/]+/.exec(name)[0])
+  const libraries = Map.groupBy(new Set(asked), (name) => LIBRARY.exec(name)[0])
   const scriptOf = async (contents, options) => {
     const { outputFiles } = await esbuild.build({
       stdin: { contents, resolveDir: root },
