@@ -222,7 +222,7 @@ async function rehearse(program, cache) {
   await new Promise((up) => server.listen(0, '127.0.0.1', up))
   process.env.OPENAI_BASE_URL = `http://127.0.0.1:${server.address().port}/v1`
   const script = new Script(files.readFileSync(program, 'latin1'), { filename: 'tai.js' })
-  process.once('beforeExit', () => files.writeFileSync(cache, script.createCachedData()))
+  process.once('exit', () => files.writeFileSync(cache, script.createCachedData()))
   script.runInThisContext()
 }
 

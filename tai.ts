@@ -34,7 +34,6 @@
 //   §db         one SQLite file, opened with care
 //     VaultError ...
 //   §audit      what was done, in chains that cannot be mended
-//     auditHash
 //   §secrets    what the seal covers
 //     StoreOptions ...
 //   §store      the vault, as the program sees it
@@ -204,7 +203,7 @@ export const MCP_HEAD_MAX = 8 * KB // of a plain request
 export const MCP_HEADERS_TIMEOUT = 15 * SECOND // then 408
 export const MCP_REQUEST_TIMEOUT = 30 * SECOND // for a body (408), or to read an answer
 export const MCP_KEEP_ALIVE = 75 * SECOND // then an unused connection is closed
-export const MCP_AWAKE = 0.15 // after an answer; then it sleeps
+export const MCP_AWAKE = 0.25 // after an answer or a request; then it sleeps
 export const MCP_STOP_GRACE = 3 * SECOND // then calls are interrupted
 export const MCP_PUBLIC_KEY_MIN = 16 // characters, beyond loopback
 export const MCP_RESOURCES_PAGE = 500 // then a cursor
@@ -553,7 +552,9 @@ export function canonicalJson(value: unknown): string {
 	if (Array.isArray(value)) return `[${value.map(canonicalJson).join()}]`
 	if (!isObject(value)) return JSON.stringify(value ?? null)
 	let text = ''
-	for (const key of Object.keys(value).toSorted()) {
+	const keys = Object.keys(value)
+	if (keys.some((key, i) => key < (keys[i - 1] ?? ''))) keys.sort()
+	for (const key of keys) {
 		const item = value[key]
 		if (item !== undefined) text += `${text && ','}${JSON.stringify(key)}:${canonicalJson(item)}`
 	}
@@ -756,21 +757,44 @@ async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => 
 	}
 }
 
-function lazy<T>(open: () => T) {
-	let opened: T | undefined
-	return () => (opened ??= open())
+const awake = { until: 0 }
+
+/** What comes soon is met sooner than by a sleeper. */
+function stayAwake() {
+	const isAsleep = awake.until === 0
+	const turn = () => {
+		if (performance.now() < awake.until) setImmediate(turn)
+		else awake.until = 0
+	}
+	awake.until = performance.now() + MCP_AWAKE
+	if (isAsleep) setImmediate(turn)
+}
+
+/** Opened when first asked for, and where it was of another key. */
+function lazy<T, K = void>(open: (key: K) => T) {
+	let opened: { key: K; it: T } | undefined
+	return (key: K) => {
+		if (!opened || opened.key !== key) opened = { key, it: open(key) }
+		return opened.it
+	}
 }
 
 /** One after the other. */
 export class Lane {
-	#last: Promise<unknown> = Promise.resolve()
+	#last: Promise<void> | undefined
 	length = 0
 
 	async run<T>(work: () => Promise<T>) {
-		this.length += 1
-		const done = this.#last.then(work).finally(() => (this.length -= 1))
-		this.#last = done.catch(() => {})
-		return done
+		const before = this.#last
+		const { promise, resolve } = Promise.withResolvers<void>()
+		this.#last = promise
+		if (this.length++ > 0) await before
+		try {
+			return await work()
+		} finally {
+			this.length -= 1
+			resolve()
+		}
 	}
 }
 
@@ -848,6 +872,7 @@ export class Redactor {
 	known = (text: string) => {
 		const longestFirst = () => [...this.#names.keys()].toSorted((a, b) => b.length - a.length)
 		this.#pattern ??= RegExp(longestFirst().map(RegExp.escape).join('|'), 'g')
+		if (text.search(this.#pattern) < 0) return text
 		return text.replace(this.#pattern, (found) => `[redacted:${this.#names.get(found)}]`)
 	}
 
@@ -1516,31 +1541,35 @@ async function useWal(db: Db, patience = STORE_BUSY) {
 // 3. Row 0 carries the newest heads of others: no end of a chain is cut off unseen.
 
 type AuditHead = { chain: string; n: number; hash: string }
-type AuditSaid = { ts: number; kind: string; session: string | undefined; data_json: string }
-type AuditEntry = AuditHead & Omit<AuditSaid, 'data_json'> & { data: JsonObject }
+type AuditSaid = { ts: number; kind: string; session: string | undefined; data: object }
+type AuditEntry = AuditHead & AuditSaid & { data: JsonObject }
 /** Without a limit: all. */
 type AuditFilter = Loose<
 	Record<'since' | 'limit', number> & Record<'kind' | 'tool' | 'server', string>
 >
 
+/** Or what makes it, when it is written. */
+type AuditData = JsonObject | (() => JsonObject)
+
 const GENESIS = 'genesis'
 
-export const auditHash = ({ chain, n, ts, kind, session, data_json, prev_hash }: SqlRow) =>
-	sha256(JSON.stringify([chain, n, ts, kind, session, data_json, prev_hash])) // so it is canonical
+const AUDIT_ADD = `INSERT INTO audit (chain, n, ts, kind, session, data_json, prev_hash, hash)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
 
-function addAuditRow(db: Db, { chain, n: last, hash: prev_hash }: AuditHead, said: AuditSaid) {
-	const n = last + 1
-	const row = { chain, n, ...said, prev_hash }
-	const hash = auditHash(row)
-	db.insert('audit', { ...row, hash })
+function addAuditRow(db: Db, last: AuditHead, { ts, kind, session, data }: AuditSaid) {
+	const { chain } = last
+	const n = last.n + 1
+	const row = [chain, n, ts, kind, session, JSON.stringify(data), last.hash]
+	const hash = sha256(JSON.stringify(row)) // what digest() says, sooner
+	db.run(AUDIT_ADD, ...row, hash)
 	return { chain, n, hash }
 }
 
 function openAuditChain(db: Db, ts: number) {
 	const heads = db.all`SELECT chain, n, hash FROM audit_heads
     ORDER BY seq DESC LIMIT ${AUDIT_ANCHORS}`
-	const said = { ts, kind: 'chain', session: undefined, data_json: canonicalJson({ heads }) }
-	return addAuditRow(db, { chain: newId(db), n: -1, hash: GENESIS }, said)
+	const head = { chain: newId(db), n: -1, hash: GENESIS }
+	return addAuditRow(db, head, { ts, kind: 'chain', session: undefined, data: { heads } })
 }
 
 const AUDIT_LIST = `SELECT chain, n, ts, kind, session, hash, data_json AS data
@@ -1921,12 +1950,10 @@ export class Store {
 		else this.db.insert('settings', { key, value }, 'REPLACE')
 	}
 
-	async audit(kind: string, data: JsonObject, session?: string, pace: 'now' | 'soon' = 'now') {
+	async audit(kind: string, data: AuditData, session?: string, pace: 'now' | 'soon' = 'now') {
 		const rows = this.#unwritten
 		const isBehind = rows[0] && !this.#writer // they could not be written
-		const data_json = canonicalJson(this.redactor.redactIn(data))
-		if (!isBehind || rows.length < AUDIT_BATCH)
-			rows.push({ ts: this.#now(), kind, session, data_json })
+		if (!isBehind || rows.length < AUDIT_BATCH) rows.push({ ts: this.#now(), kind, session, data })
 		if (pace === 'soon' && !isBehind && rows.length < AUDIT_BATCH) {
 			this.#writer ??= setTimeout(() => attempt(() => this.#writeAudit()), AUDIT_DELAY).unref()
 			return
@@ -1948,11 +1975,14 @@ export class Store {
 		const rows = this.#unwritten
 		const [first] = rows
 		if (!first) return
+		// Calls are not held for longer.
+		for (const row of rows) if (typeof row.data === 'function') row.data = row.data()
+		const safe = this.redactor.redactIn(rows)
 		this.#head = this.db.tx(() => {
-			const head = this.#head ?? openAuditChain(this.db, first.ts)
-			const last = rows.reduce((before, row) => addAuditRow(this.db, before, row), head)
-			this.db.insert('audit_heads', last, 'REPLACE')
-			return last
+			let head = this.#head ?? openAuditChain(this.db, first.ts)
+			for (const row of safe) head = addAuditRow(this.db, head, row)
+			this.db.insert('audit_heads', head, 'REPLACE')
+			return head
 		})
 		rows.length = 0
 	}
@@ -3755,10 +3785,12 @@ function failRpc(...why: ConstructorParameters<typeof RpcError>): never {
 }
 
 /** Deeper than `max`. */
-export const isNested = (value: unknown, max = MCP_DEPTH_MAX): boolean =>
-	typeof value === 'object' &&
-	value !== null &&
-	(max === 0 || Object.values(value).some((inner) => isNested(inner, max - 1)))
+export function isNested(value: unknown, max = MCP_DEPTH_MAX) {
+	if (typeof value !== 'object' || value === null) return false
+	if (max === 0) return true
+	for (const key in value) if (isNested((value as JsonObject)[key], max - 1)) return true
+	return false
+}
 
 /** A container's own text could be endless. */
 const plainText = (value: unknown) => (typeof value === 'object' ? '' : String(value ?? ''))
@@ -3867,19 +3899,23 @@ export abstract class RpcTransport {
 			leave(new LinkError('timeout', silence, { hint: this.hint?.() }))
 		}
 		const stop = () => leave(signal?.reason)
+		const last = performance.now() + Math.max(wait, MCP_PROGRESS_MAX)
 		let clock: NodeJS.Timeout | undefined
-		this.#waiting.set(id, { answer, leave, goOn: () => clock?.refresh() })
+		const goOn = () => {
+			clearTimeout(clock)
+			clock = setTimeout(giveUp, Math.min(wait, last - performance.now()))
+		}
+		this.#waiting.set(id, { answer, leave, goOn })
 		const meta = { _meta: { ...Object(params['_meta']), progressToken: id } }
 		const full = method === 'tools/call' ? { ...params, ...meta } : params
 		this.#send({ id, method, params: full }, end, headers).catch(answer.reject)
-		clock = setTimeout(giveUp, wait) // while the server works
-		const limit = setTimeout(giveUp, Math.max(wait, MCP_PROGRESS_MAX))
+		stayAwake()
+		goOn() // while the server works
 		signal?.addEventListener('abort', stop)
 		try {
 			return await answer.promise
 		} finally {
 			clearTimeout(clock)
-			clearTimeout(limit)
 			signal?.removeEventListener('abort', stop)
 			this.#waiting.delete(id)
 		}
@@ -3889,7 +3925,11 @@ export abstract class RpcTransport {
 
 	async #send(...said: Parameters<RpcTransport['send']>) {
 		if (this.#over) throw this.#over
-		await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
+		try {
+			await this.send(...said)
+		} catch (why) {
+			throw this.#over ?? why
+		}
 	}
 
 	#heard(method: string, id: unknown, params: unknown) {
@@ -4769,11 +4809,14 @@ export class McpClient {
 		const how = { wait: MCP_CALL_TIMEOUT, ...options, ...modern }
 		const full = isModern ? { ...params, _meta: MODERN_META } : params
 		const ask = () => this.#transport.request(method, full, how)
-		const result = await ask().catch(async (error) => {
-			if (error.kind !== 'session') throw error
+		let result
+		try {
+			result = await ask()
+		} catch (error) {
+			if (Object(error).kind !== 'session') throw error
 			await this.#greet(how.signal)
-			return ask()
-		})
+			result = await ask()
+		}
 		if (result['resultType'] !== 'input_required') return result
 		noMcp(`${method} asks for input that tai does not give`)
 	}
@@ -5317,7 +5360,6 @@ export class McpBridge {
 	async call(row: BridgedTool, args: JsonObject, signal: AbortSignal) {
 		const { server, name } = row
 		try {
-			if (!attempt(() => this.checkTrust(server))) await this.#drop(server)
 			this.checkTrust(server, name, row.exposed)
 			const { client, tools } = await this.#link(server, signal)
 			const tool = tools.get(name) ?? noMcp('its server has no such tool any more')
@@ -5327,6 +5369,7 @@ export class McpBridge {
 			const changed = new TaiError('it is not as it was accepted', { hint })
 			return failedOutput(changed, row, 'pin_pending')
 		} catch (error) {
+			if (!attempt(() => this.checkTrust(server))) await this.#drop(server)
 			return failedOutput(toldError(error, signal), row)
 		}
 	}
@@ -5481,7 +5524,7 @@ export type Reason = keyof typeof RULES
 export type ApprovalRequest = {
 	tool: string
 	args: JsonObject
-	digest: string // callDigest of both
+	digest: () => string // callDigest of both
 	annotations: Annotations
 	session: string
 } & Loose<{
@@ -5498,7 +5541,7 @@ function ruling(reason: Reason, grant?: Grant, verdict: Verdict = RULES[reason] 
 const tighterMode = (a: Mode, b = a) => (MODES.indexOf(a) < MODES.indexOf(b) ? a : b)
 
 export const callDigest = (name: string, args: JsonObject) =>
-	digest({ arguments: args, tool_name: name })
+	sha256(`{"arguments":${canonicalJson(args)},"tool_name":${JSON.stringify(name)}}`)
 
 /** Options that only read; none that cuts lines: secrets are redacted whole. */
 const READ_OPTIONS = {
@@ -5590,7 +5633,7 @@ const inMargin = (text: string) =>
 /** Only what is shown is allowed. */
 function questionOf(call: ApprovalRequest, detail?: string) {
 	const { tool, args, origin, annotations } = call
-	const name = nameCall(tool, call.digest)
+	const name = nameCall(tool, call.digest())
 	const from = origin ? ` of server ${visible(origin)}` : ''
 	const given = Object.entries(args).map(([key, value]) => {
 		const text = typeof value === 'string' ? value : canonicalJson(value)
@@ -5604,9 +5647,9 @@ function questionOf(call: ApprovalRequest, detail?: string) {
 	].join('\n')
 }
 
-type Decision = { tool: string; digest: string; reason: Reason; grant?: string | undefined }
+type Decision = { tool: string; digest: () => string; reason: Reason; grant?: string | undefined }
 
-function denialOf({ tool, digest: exact, reason, grant }: Decision) {
+function denialOf({ tool, reason, grant }: Decision, exact = '') {
 	const [rule = '', hint = ''] = RULES[reason]
 		.replace('{tool}', visible(tool))
 		.replaceAll('{grant}', `${grant}`)
@@ -5659,33 +5702,36 @@ export class Approvals {
 		const { tool, args, origin = null, session, digest: exact } = call
 		const { store } = this.#options
 		const short = (said: string) => store.redactor.clip(said, SAID_MAX)
-		const first = await this.check(call)
+		const first = this.#judge(call, await this.grants(call))
 		const { verdict, reason, grant } =
 			first.verdict === 'ask' ? await this.#ask(call, signal) : first
 		const made = { tool, digest: exact, reason, mode: this.mode, grant: grant?.id }
-		const denial = verdict === 'deny' ? denialOf(made) : undefined
+		const denial = verdict === 'deny' ? denialOf(made, exact()) : undefined
 		const decided = { ...made, verdict: denial ? 'deny' : 'run' }
 		const text = verdict === 'run' ? '' : canonicalJson(args)
 		if (text || riskOf(call.annotations) !== 'low') {
 			const said = denial && { args: short(text) }
-			const row = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
+			const more = { server: origin, grant: grant?.id ?? null, ...said }
+			const row = () => ({ ...decided, digest: exact(), ...more })
 			const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
 			await store.audit('approval', row, session, pace)
 		}
-		const line = () => short(`runs ${nameCall(tool, exact)} ${visible(text)}`)
+		const line = () => short(`runs ${nameCall(tool, exact())} ${visible(text)}`)
 		return { ...decided, denial, say: verdict === 'say' ? line() : undefined }
 	}
 
-	async check(call: ApprovalRequest) {
+	check = async (call: ApprovalRequest) => this.#judge(call, await this.grants(call))
+
+	#judge(call: ApprovalRequest, grants: { grant: Grant; other: unknown }[]) {
 		const { approved } = this.#options
 		const verdict = VERDICTS[this.mode][riskOf(call.annotations)]
-		const grant = (await this.grants(call)).find(({ other }) => !other)?.grant
+		const grant = grants.find(({ other }) => !other)?.grant
 		if (grant?.scope === 'deny') return ruling('deny_grant', grant)
 		if (verdict === 'run' || verdict === 'say') return ruling('mode', undefined, verdict)
 		if (this.mode === 'read-only') return ruling('read_only_mode')
 		if (verdict === 'ask' && this.#isPlainRead(call)) return ruling('read_only_command')
 		if (grant) return ruling(grant.scope === 'once' ? 'grant_once' : 'grant', grant)
-		if (approved?.has(call.digest)) return ruling('preapproved')
+		if (approved?.has(call.digest())) return ruling('preapproved')
 		if (verdict === 'deny') return ruling('workspace_write_mode')
 		return ruling('jit_no_approval', undefined, verdict)
 	}
@@ -5693,7 +5739,7 @@ export class Approvals {
 	/** False: another call had it. */
 	async spend({ reason, grant = '', digest: exact }: Decision) {
 		const { approved, store } = this.#options
-		if (reason === 'preapproved') return approved?.delete(exact)
+		if (reason === 'preapproved') return approved?.delete(exact())
 		return reason !== 'grant_once' || store.revokeGrant(grant)
 	}
 
@@ -5719,7 +5765,7 @@ export class Approvals {
 		if (mode !== this.mode) return 'mode'
 		if (root !== here) return 'folder'
 		if (session !== own) return 'session'
-		if (exact && exact !== call.digest) return 'call'
+		if (exact && exact !== call.digest()) return 'call'
 		if (!commandMatches(grant, args, here)) return 'command'
 		return (await pathsMatch(grant, paths, here)) ? undefined : 'path'
 	}
@@ -5747,7 +5793,7 @@ export class Approvals {
 		const key = await awaitAnswer(wait, signal, ask)
 		if (key === 'y') return ruling('jit_user_approved')
 		if (key !== 's' && key !== 'a') return ruling(key ? 'jit_user_denied' : 'jit_no_answer')
-		const always = { tool: grantAs, root, scope: 'always', digest: exact } as const
+		const always = { tool: grantAs, root, scope: 'always', digest: exact() } as const
 		const lasting = { scope: 'session', session, expires: world.now() + GRANT_SESSION_TTL } as const
 		const bounds = isHigh ? always : { tool: grantAs, root }
 		const grant = await store.addGrant(key === 'a' ? always : { ...bounds, ...lasting })
@@ -5885,8 +5931,12 @@ export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]>
 		run: async (args, ...rest) => {
 			if (row.annotations?.readOnly === false)
 				refuseMarks(`what ${name} is given`, JSON.stringify(args))
-			const said = await run(args, ...rest).catch(diskFault)
-			return typeof said === 'string' ? { text: said } : said
+			try {
+				const said = await run(args, ...rest)
+				return typeof said === 'string' ? { text: said } : said
+			} catch (error) {
+				return diskFault(error)
+			}
 		},
 	}))
 }
@@ -7790,6 +7840,17 @@ function momentIn(zone: string, now: number, add = '') {
 	}
 }
 
+/** Zones change at whole minutes; a sixth of a served call would be Temporal's. */
+const momentsOf = lazy((_minute: number) => new Map<string, ReturnType<typeof momentIn>>())
+
+function nowIn(zone: string, now: number) {
+	const moments = momentsOf(Math.floor(now / MINUTE))
+	const moment = moments.getOrInsertComputed(zone, () => momentIn(zone, now))
+	const seconds = `${Math.floor(now / SECOND) % 60}`.padStart(2, '0')
+	const iso = `${moment.iso.slice(0, 17)}${seconds}${moment.iso.slice(19)}`
+	return { ...moment, iso, unix_ms: now }
+}
+
 function offeredLines(offered: ToolSchema[]) {
 	const lines = offered.map(({ name, description }) => `\n- ${name}: ${description}`)
 	return lines[0] ? `offered from the next step on:${lines.join('')}` : 'no tool fits'
@@ -7870,8 +7931,8 @@ export const ASK_TOOLS = toolsOf('agents', {
 		},
 		run: async ({ tz, add }, { world }) => {
 			const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
-			const moment = (shift?: string) => momentIn(zone, world.now(), shift)
-			const facts = { now: moment(), ...(add && { after: moment(add) }) }
+			const now = world.now()
+			const facts = { now: nowIn(zone, now), ...(add && { after: momentIn(zone, now, add) }) }
 			const lines = Object.entries(facts).map(
 				([name, at]) => `${name} ${at.iso} (${at.weekday}, week ${at.week}, ${at.tz})`,
 			)
@@ -8507,10 +8568,9 @@ export const annotationsOf = (row: Tool, args: JsonObject) =>
 	attempt(() => row.judge?.(args)) ?? row.annotations // arguments may be unchecked
 
 /** `full` has the defaults too. */
-const requestOf = async <T>(row: Tool, full: JsonObject, call: T) => ({
+const requestOf = <T>(row: Tool, full: JsonObject, call: T) => ({
 	...call,
 	tool: row.name,
-	paths: await row.paths?.(full),
 	annotations: annotationsOf(row, full),
 	grantAs: grantNameOf(row),
 	origin: row.origin?.server,
@@ -8634,7 +8694,7 @@ export class Tools {
 		const started = world.now()
 		const { row, args } = this.#meant(called, given)
 		const { name = called, origin } = row ?? {}
-		const exact = callDigest(name, args)
+		const exact = lazy(() => callDigest(name, args))
 		const fall = (error: unknown) => crash(name, error, signal)
 		const outcome = row
 			? await this.#attempt(row, args, exact, signal).catch(fall)
@@ -8644,19 +8704,24 @@ export class Tools {
 		const facts = {
 			tool: origin?.tool ?? clip(name, 80),
 			...(origin && { server: origin.server }),
-			digest: exact,
 			ms: world.now() - started,
 			outcome: why ?? (output.isError ? 'error' : 'ok'),
 			bytes: byteLength(output.text),
 		}
-		const isQuick = origin || this.reads({ name, args })
+		const entry = () => ({ ...facts, digest: exact() })
+		const isQuick = origin || (row && annotationsOf(row, args).readOnly)
 		const pace = isQuick ? 'soon' : 'now' // else it takes longer than the call
 		// A full disk must not lose the result.
-		await store.audit(origin ? 'mcp-call' : 'tool-call', facts, session, pace).catch(() => {})
+		await store.audit(origin ? 'mcp-call' : 'tool-call', entry, session, pace).catch(() => {})
 		return safe
 	}
 
-	async #attempt(row: Tool, raw: JsonObject, exact: string, signal: AbortSignal): Promise<Outcome> {
+	async #attempt(
+		row: Tool,
+		raw: JsonObject,
+		exact: () => string,
+		signal: AbortSignal,
+	): Promise<Outcome> {
 		const { name, origin, parameters } = row
 		const { approvals, session } = this.context
 		signal.throwIfAborted()
@@ -8669,19 +8734,21 @@ export class Tools {
 		} = origin ? missingArguments(parameters, raw) : checkArguments(parameters, await check(), raw)
 		if (problem) return refuse('invalid', name, `${name}: ${problem}`, data)
 		this.#offered.add(name)
-		const asked = await requestOf(row, args, { args: raw, digest: exact, session })
-		const call = { ...asked, preview: () => row.preview?.(args, this.context, signal) }
+		const preview = () => row.preview?.(args, this.context, signal)
+		const paths = row.paths && (await row.paths(args))
+		const call = requestOf(row, args, { args: raw, digest: exact, session, paths, preview })
 		const decision = await approvals.decide(call, signal)
 		const { denial, say = denial?.message, reason, mode } = decision
 		if (say && reason !== 'jit_user_denied') this.#options.say(say)
 		if (denial) {
 			const { message: details, hint } = denial
-			const facts = { details, reason, mode, digest: exact, hint }
+			const facts = { details, reason, mode, digest: exact(), hint }
 			return refuse('denied', name, `${details}\n${hint}`, facts)
 		}
 		const refusal = this.#lockedOut(call) ?? this.#overRate(row)
 		if (refusal) return refusal
-		if (!(await approvals.spend(decision))) return this.#attempt(row, raw, exact, signal)
+		if (reason !== 'mode' && !(await approvals.spend(decision)))
+			return this.#attempt(row, raw, exact, signal)
 		return { output: await row.run(args, this.context, signal) }
 	}
 
@@ -8754,16 +8821,20 @@ function pickTool<T extends { name: string }>(rows: readonly T[], name: string, 
 
 /** Fills in defaults for what is absent or null. */
 export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: JsonObject) {
-	const given = Object.fromEntries(Object.entries(args).filter(([, value]) => value != null))
-	const known = Object.entries<JsonObject>(Object(schema['properties']))
+	const given = { ...args }
+	for (const name of Object.keys(given)) if (given[name] == null) delete given[name]
+	const known: Record<string, JsonObject> = Object(schema['properties'])
 	const fault = check(given)
 	if (!fault) {
-		for (const [name, { default: usual }] of known) if (usual !== undefined) given[name] ??= usual
+		for (const name in known) {
+			const usual = known[name]?.['default']
+			if (usual !== undefined) given[name] ??= usual
+		}
 		return { args: given }
 	}
 	const { at, why } = fault
 	const where = at && `argument ${visible(at.slice(1))}: `
-	const names = known.map(([name]) => name).join(', ')
+	const names = Object.keys(known).join(', ')
 	const what = why.replace('False boolean schema', 'it is unknown')
 	return { problem: `${where}${what}; it takes ${names || 'none'}`, data: { path: at } } // a JSON pointer
 }
@@ -11221,14 +11292,18 @@ const headersOf = ({ body = '', headers }: HttpAnswer) => ({
 
 const HEAD_END = '\r\n\r\n'
 
+const dateOf = lazy((second: number) => new Date(second * SECOND).toUTCString())
+
 /** As node:http would write it. */
 function answerText(answer: HttpAnswer) {
 	const { status, body = '' } = answer
 	const { STATUS_CODES: reasons } = builtin('node:http')
 	let head = `HTTP/1.1 ${status} ${reasons[status]}\r\n`
-	for (const [name, value] of Object.entries(headersOf(answer))) head += `${name}: ${value}\r\n`
+	const headers: Record<string, unknown> = headersOf(answer)
+	for (const name in headers) head += `${name}: ${headers[name]}\r\n`
 	const alive = `Connection: keep-alive\r\nKeep-Alive: timeout=${MCP_KEEP_ALIVE / SECOND}`
-	return `${head}Date: ${new Date().toUTCString()}\r\n${alive}${HEAD_END}${body}`
+	const date = dateOf(Math.floor(Date.now() / SECOND))
+	return `${head}Date: ${date}\r\n${alive}${HEAD_END}${body}`
 }
 
 /** Of RFC 9112, what asks for nothing but an answer. */
@@ -11271,7 +11346,7 @@ function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void)
 		stops.add(stop)
 		const answer = await door.answer(asked, body, stop)
 		await before
-		door.together(() => {
+		door.together(socket, () => {
 			stops.delete(stop)
 			socket.write(answerText(answer))
 			resolve()
@@ -11308,7 +11383,8 @@ export class Door extends copying<{ context: McpServeContext; hosts: Hosts }>() 
 	#open = new Map<Socket, number>()
 	#due: (() => void)[] = []
 	#held = 0 // bytes
-	#awakeUntil = 0
+	#latest: Socket | undefined // who asked
+	#turns = 0 // of the latest, one after the other
 	isClosing = false
 
 	meet(socket: Socket, http: (socket: Socket) => void) {
@@ -11339,9 +11415,8 @@ export class Door extends copying<{ context: McpServeContext; hosts: Hosts }>() 
 		this.#open.set(socket, left)
 		// node:http has no limit for clients that do not read.
 		if (left === 0) socket.setTimeout(MCP_REQUEST_TIMEOUT)
-		this.together(() => {
-			if (!response.destroyed) response.writeHead(answer.status, headersOf(answer)).end(answer.body)
-		})
+		if (!response.destroyed) response.writeHead(answer.status, headersOf(answer)).end(answer.body)
+		this.#isAlone(socket)
 	}
 
 	/** Not a page of another server (DNS rebinding). */
@@ -11352,25 +11427,21 @@ export class Door extends copying<{ context: McpServeContext; hosts: Hosts }>() 
 		return another === undefined && from !== undefined && isOurs(from) && isOurs(name)
 	}
 
-	/** One client is met awake; of several each is woken once, after all that came is read. */
-	together(work: () => void) {
-		if (this.#open.size < 2) {
-			work()
-			this.#stayAwake()
-		} else if (this.#due.push(work) === 1)
+	/** Then it is met awake. */
+	#isAlone(socket: Socket) {
+		this.#turns = socket === this.#latest ? this.#turns + 1 : 0
+		this.#latest = socket
+		if (this.#turns > 1) stayAwake()
+		return this.#turns > 1
+	}
+
+	/** Of several clients each is woken once, after all that came is read. */
+	together(socket: Socket, work: () => void) {
+		if (this.#isAlone(socket)) work()
+		else if (this.#due.push(work) === 1)
 			setImmediate(() => {
 				for (const each of this.#due.splice(0)) each()
 			})
-	}
-
-	#stayAwake() {
-		const isAsleep = this.#awakeUntil === 0
-		const turn = () => {
-			if (performance.now() < this.#awakeUntil) setImmediate(turn)
-			else this.#awakeUntil = 0
-		}
-		this.#awakeUntil = performance.now() + MCP_AWAKE
-		if (isAsleep) setImmediate(turn)
 	}
 
 	async answer({ method, headers }: HttpHead, body: Buffer, stop: AbortController) {
@@ -11394,7 +11465,7 @@ export class Door extends copying<{ context: McpServeContext; hosts: Hosts }>() 
 		const settle = (result: Buffer | HttpAnswer) => {
 			this.#held -= size
 			size = 0
-			this.together(() => resolve(result))
+			resolve(result)
 		}
 		req.on('data', (piece: Buffer) => {
 			size += piece.length
@@ -12053,7 +12124,9 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const { context } = await openTools(app, { session, mode, profile: usual.name })
 	const { approvals } = context
 	const full: JsonObject = Object(checkArguments(row.parameters, () => undefined, args)).args
-	const call = await requestOf(row, full, { args, digest: callDigest(name, args), session })
+	const exact = () => callDigest(name, args)
+	const asked = { args, digest: exact, session, paths: await row.paths?.(full) }
+	const call = requestOf(row, full, asked)
 	const { verdict, reason, grant = null } = await approvals.check(call)
 	const all = await approvals.grants(call)
 	const decision = verdict === 'say' ? 'run' : verdict
@@ -12061,7 +12134,7 @@ async function approvalCheck(app: App, name = '', text = '{}') {
 	const order = POLICY_ORDER.split('; ')
 	const lines = all.map(({ grant: it, other }) => misfitLine(it, other))
 	const shown = [`${decision}: ${reason} (mode ${mode})`, ...lines].join('\n')
-	app.print({ decision, reason, mode, digest: call.digest, order, grants, grant }, shown)
+	app.print({ decision, reason, mode, digest: exact(), order, grants, grant }, shown)
 }
 
 async function approvalExplain(app: App, asked = '') {
@@ -12386,13 +12459,13 @@ function exitNow(code: number = EXIT.interrupted): never {
 
 async function runProcess(argv: string[]) {
 	process.exitCode = EXIT.failed // should the event loop run empty
-	if (argv[0] === QUERY_PROCESS) {
-		const query = await builtin('node:stream/consumers').text(process.stdin)
-		process.stdout.write(await answerQuery(query))
-		return EXIT.answered
-	}
 	const options = { env: process.env, noColor: argv.includes('--no-color') }
 	const out = new Output(1, options)
+	if (argv[0] === QUERY_PROCESS) {
+		out.write(await answerQuery(await builtin('node:stream/consumers').text(process.stdin)))
+		await out.drained()
+		return EXIT.answered
+	}
 	if (/^(--version|-V)$/.test(argv.join(' '))) {
 		out.write(`tai ${VERSION}\n`)
 		if (out.failure) throw out.failure
@@ -12412,7 +12485,7 @@ async function runProcess(argv: string[]) {
 
 if (import.meta.main)
 	void runProcess(process.argv.slice(2)).then(
-		(code) => (process.exitCode = code),
+		(code) => process.exit(code), // nothing is left to do
 		(error: unknown) => fs.writeSync(2, `tai: ${explain(error)}\n`), // else Node prints the program
 	)
 

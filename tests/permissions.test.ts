@@ -122,7 +122,7 @@ t.test('every tool in every mode', async (t) => {
       const request = {
         tool: name,
         args: args as never,
-        digest: callDigest(name, args as never),
+        digest: () => callDigest(name, args as never),
         annotations: annotationsOf(row, { ...Object.fromEntries(defaults), ...args }),
         session: w.session,
       }

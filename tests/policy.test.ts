@@ -85,7 +85,7 @@ const call = (
 ): ApprovalRequest => ({
   tool,
   args,
-  digest: callDigest(tool, args),
+  digest: () => callDigest(tool, args),
   paths: namedIn(args),
   annotations,
   session: 's1',
@@ -146,7 +146,10 @@ t.test('with nobody to ask, an ask is a denial that says what would let it pass'
     const request = call('shell_exec', { command: 'rm -rf build' })
     const decision = await approvals(mode).decide(request, never)
     t.match(decision, { verdict: 'deny', reason, say: undefined, grant: undefined })
-    t.match(decision.denial?.message, `shell_exec (${decision.digest.slice(0, 12)}) was not run: `)
+    t.match(
+      decision.denial?.message,
+      `shell_exec (${decision.digest().slice(0, 12)}) was not run: `,
+    )
     t.ok(decision.denial?.message.endsWith(RULES[reason].split('; ')[0] || '-'))
     t.match(decision.denial?.hint, hint)
   }
@@ -168,7 +171,7 @@ t.test('the question shows the whole call, and nothing in it can hide', async (t
   const decision = await approvals('prompt', asker).decide(request, never)
   t.match(decision, { verdict: 'deny', reason: 'jit_user_denied' })
   const digest = callDigest('delete_all', args)
-  t.equal(decision.digest, digest)
+  t.equal(decision.digest(), digest)
   t.equal(
     asker.asked[0]?.question,
     [
@@ -593,7 +596,7 @@ t.test('mode allow says each call on one line', async (t) => {
   const { approvals } = await open(t)
   const request = call('shell_exec', { command: 'a\n\u001b[2J'.padEnd(500, 'x') })
   const { say = '', digest } = await approvals('allow').decide(request, never)
-  t.match(say, `runs shell_exec (${digest.slice(0, 12)}) {"command":"a\\n`)
+  t.match(say, `runs shell_exec (${digest().slice(0, 12)}) {"command":"a\\n`)
   t.notMatch(say, /\p{Cc}/u)
   t.match(say, /more characters/)
 })

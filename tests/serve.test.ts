@@ -15,6 +15,8 @@ import {
   RPC_METHODS,
   RPC_NOTIFICATIONS,
   rpcErrorOf,
+  sleep,
+  STORE_GLANCE,
   TOOLS,
   type JsonObject,
   type RpcCall,
@@ -166,6 +168,7 @@ t.test('a session counts for every server of its key and home, until one ends it
   if (mine === undefined) throw new Error('no session')
   one.context.endSession(mine)
   t.equal(one.context.session(id), undefined)
+  await sleep(2 * STORE_GLANCE)
   two.clock.now += MINUTE
   two.context.sweep()
   t.equal(two.context.sessions.size, 0)

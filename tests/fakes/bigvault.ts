@@ -2,7 +2,7 @@
 
 import * as path from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
-import { auditHash, Store } from '../../tai.ts'
+import { digest, Store } from '../../tai.ts'
 import { makeWorld } from './vault.ts'
 
 const CHAIN_ROWS = 1_000 // rows of each chain, as of that many processes
@@ -24,17 +24,9 @@ export async function makeBigVault(home: string, rows: number): Promise<void> {
         n === 0
           ? ['chain', '{"heads":[]}']
           : ['mcp-call', `{"digest":"${hash.slice(0, 12)}","ms":${n},"tool":"t"}`]
-      const row = {
-        chain,
-        n,
-        ts: world.now(),
-        kind,
-        session: undefined,
-        data_json,
-        prev_hash: hash,
-      }
-      hash = auditHash(row)
-      add.run(chain, n, row.ts, kind, data_json, row.prev_hash, hash)
+      const [ts, prev_hash] = [world.now(), hash]
+      hash = digest([chain, n, ts, kind, undefined, data_json, prev_hash])
+      add.run(chain, n, ts, kind, data_json, prev_hash, hash)
     }
   }
   db.exec(`INSERT INTO audit_heads (chain, n, hash)
