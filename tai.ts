@@ -7071,7 +7071,6 @@ async function stageChanges(git: Repository, paths: readonly string[], all: bool
 // 1. Only public addresses are reached (§http), unless the person set `web_private`.
 // 2. What a server says is data and stands behind a line that says so.
 // 3. A page that takes too long to convert, or is too deep, stays HTML.
-// Not here: how pages are reached (§http).
 
 const MAIN_TEXT_MIN = 250 // characters
 const SNIPPET_MAX = 500 // characters
@@ -7256,9 +7255,7 @@ const BLOB_SHOWN = 32 // bytes, or none: half a secret passes
 
 function jsonPart(part: unknown) {
 	if (part instanceof Uint8Array)
-		return part.length > BLOB_SHOWN
-			? `(${part.length} bytes)`
-			: `x'${Buffer.from(part).toString('hex')}'`
+		return part.length > BLOB_SHOWN ? `(${part.length} bytes)` : `x'${part.toHex()}'`
 	if (typeof part === 'number' ? Number.isFinite(part) : typeof part !== 'bigint') return part
 	return Number.isSafeInteger(Number(part)) ? Number(part) : `${part}`
 }
@@ -7329,7 +7326,7 @@ type Query = Record<'at' | 'text' | 'query', string> & { limit: number } & Loose
 /** Answers a Query, in JSON, by lines. Throws TaiError. */
 export async function answerQuery(given: string) {
 	const query: Query = JSON.parse(given)
-	return (query.params ? queryTable : queryDocument)(query)
+	return (query.params ? queryTable : queryDocument)(query).catch(failBy)
 }
 
 async function queryDocument({ at, text, query, limit }: Query) {
@@ -7357,22 +7354,18 @@ async function queryTable({ at, text, query, params = [], limit }: Query) {
 	const { DatabaseSync: Connection } = builtin('node:sqlite')
 	const forms = { readBigInts: true, returnArrays: true }
 	const options = { readOnly: !text, timeout: STORE_BUSY, limits: { attach: 0 }, ...forms }
-	try {
-		const db = new Connection(text ? ':memory:' : databaseUrl(at), options)
-		if (text) await fillTable(db, text, at)
-		db.exec('PRAGMA query_only = 1')
-		const statement = db.prepare(query)
-		const rest = query.slice(statement.sourceSQL.length)
-		if (attempt(() => db.prepare(rest))) fail('one statement at a time')
-		const values = params.map((value) =>
-			typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value,
-		) as SQLInputValue[]
-		const names = toJson(statement.columns().map(({ name }) => name))
-		const { lines, isAll } = jsonLines(statement.iterate(...values), limit)
-		return joinParts([names, ...lines, `[${isAll ? count(lines.length, 'row') : 'there is more'}]`])
-	} catch (cause) {
-		failBy(cause)
-	}
+	const db = new Connection(text ? ':memory:' : databaseUrl(at), options)
+	if (text) await fillTable(db, text, at)
+	db.exec('PRAGMA query_only = 1')
+	const statement = db.prepare(query)
+	const rest = query.slice(statement.sourceSQL.length)
+	if (attempt(() => db.prepare(rest))) fail('one statement at a time')
+	const values = params.map((value) =>
+		typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value,
+	) as SQLInputValue[]
+	const names = toJson(statement.columns().map(({ name }) => name))
+	const { lines, isAll } = jsonLines(statement.iterate(...values), limit)
+	return joinParts([names, ...lines, `[${isAll ? count(lines.length, 'row') : 'there is more'}]`])
 }
 
 /** A column is of numbers when none has a zero before it or too many digits. */
@@ -7396,7 +7389,6 @@ async function fillTable(db: DatabaseSync, text: string, at: string) {
 	for (const row of data) insert.run(...names.map((name) => row[name] || null))
 }
 
-/** By a process, which can be stopped and has its own memory. */
 async function runQuery(
 	name: string,
 	query: Query,
@@ -7624,7 +7616,6 @@ export const DATA_TOOLS = toolsOf('data', {
 			const [, kind = fail('`dest` ends in .zip, .tar or .tar.gz')] =
 				/\.(zip|tar|tar\.gz|tgz)$/.exec(args.dest.toLowerCase()) ?? []
 			const target = await freeTarget(args.dest, args.overwrite, workspace)
-			const { before, shown } = target
 			const found = new Set<string>()
 			for (const given of args.paths) {
 				const top = await workspace.read(given)
@@ -7642,8 +7633,9 @@ export const DATA_TOOLS = toolsOf('data', {
 			if (!open[0]) fail(`nothing to pack${aside}`)
 			const stats = open.map((name) => {
 				const at = path.join(workspace.root, name)
-				const it = lstatOf(at) ?? fail(`${visible(name)}: gone, or not named in UTF-8`)
-				return { at, name, size: it.size, mode: it.mode, mtime: it.mtime }
+				const { size, mode, mtime } =
+					lstatOf(at) ?? fail(`${visible(name)}: gone, or not named in UTF-8`)
+				return { at, name, size, mode, mtime }
 			})
 			sumUp(stats, ARCHIVE_MAX)
 			const items = await Array.fromAsync(stats, async (it) => {
@@ -7652,8 +7644,8 @@ export const DATA_TOOLS = toolsOf('data', {
 			})
 			const plain = Buffer.from(await (kind === 'zip' ? zipOf : tarOf)(items, signal))
 			const bytes = kind.endsWith('gz') ? await zlibOf('gzip')(plain) : plain
-			const says = `packed ${count(items.length, 'item')} into ${shown}, ${formatBytes(bytes.length)}${aside}`
-			return { changes: [{ ...target, after: { ...before, kind: 'file', bytes } }], says }
+			const says = `packed ${count(items.length, 'item')} into ${target.shown}, ${formatBytes(bytes.length)}${aside}`
+			return { changes: [{ ...target, after: { ...target.before, kind: 'file', bytes } }], says }
 		},
 	}),
 	archive_extract: planned({
@@ -7764,7 +7756,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 		},
 		run: async ({ query, kind, limit }, { store }) => {
 			const of = kind === 'any' ? undefined : kind
-			const hits = await store.listRecords({ limit, query: query.trim() || undefined, kind: of })
+			const hits = await store.listRecords({ limit, query, kind: of })
 			const lines = hits.map(({ snippet, bytes, ...hit }) => {
 				const shown = snippet.replace(/\s+/g, ' ').trim()
 				return `${recordName(hit)} (${formatBytes(bytes)})\n    ${shown}`
@@ -8073,10 +8065,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 	},
 	session_list: {
 		description: 'Saved conversations: id, title, profile, model, times, number of messages.',
-		takes: {
-			query: maybe(arg('Words in them; without, the newest.')),
-			limit: limitTo(100, 20),
-		},
+		takes: { query: maybe(arg('Words in them; without, the newest.')), limit: limitTo(100, 20) },
 		run: async (asked, { store }) => linesOf(await store.listSessions(asked), 'no sessions'),
 	},
 	session_read: {
@@ -8165,10 +8154,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 		family: 'config',
 		description:
 			'Change a setting from the next run on; refused: permissions, wider limits, where keys go.',
-		takes: {
-			key: arg('As config_get shows it.'),
-			value: SETTING_VALUE,
-		},
+		takes: { key: arg('As config_get shows it.'), value: SETTING_VALUE },
 		annotations: RISKY,
 		run: async ({ key, value }, { store, profile, select }) => {
 			const row = settingRow(key)
@@ -8287,9 +8273,8 @@ export async function readSource(
 		return { servers: [{ entry: { ...entry, ...named }, from }], notes: [], rejects: [] }
 	}
 	if (kind === 'name') {
-		if (/^[\w.-]+:\d+(\/|$)/.test(source))
-			failUsage(`${visible(source)} is no address`, `http:// is missing: http://${source}`)
-		const row = registry.row(source, 'nor such a file; a program: tai mcp add -- PROGRAM ARGS')
+		const hint = 'nor such a file; an address begins with http://, a program with --'
+		const row = registry.row(source, hint)
 		return one({ ...(await registry.get(source)), enabled: true }, row.source)
 	}
 	if (kind === 'github') return one(await resolve(source, signal), `github:${repositoryOf(source)}`)
@@ -8382,7 +8367,7 @@ const SEAT = { server: SERVER, profile: maybe(arg('Without it, that of this sess
 export const SERVER_TOOLS = toolsOf('mcp', {
 	mcp_add: {
 		description:
-			'Add MCP servers. The user has to agree to what is started; each is asked for its tools, then stored, and enabled only where a profile is given.',
+			'Add MCP servers, if the user agrees. Each is asked for its tools, then stored, and enabled only for `profile`.',
 		takes: {
 			source: arg('JSON or TOML, command line, http(s) or GitHub address, or stored name.'),
 			name: maybe(arg('Name for the one server.')),
@@ -8435,7 +8420,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 	},
 	mcp_search: {
 		description:
-			'Find tools of MCP servers by a few words such as "github issues", and offer them from then on: call them directly.',
+			'Find tools of MCP servers by words such as "github issues", and offer them: call them directly.',
 		takes: {
 			query: arg('What the tool should do.'),
 			limit: limitTo(15, 5),
@@ -9121,17 +9106,14 @@ export function batches(calls: ToolCall[], reads: (call: ToolCall) => unknown) {
 	return groups
 }
 
-const counted = new WeakMap<Message, number>()
-
 /** About how many each message takes. */
 export async function estimateTokens(messages: Message[]) {
 	const { estimateTokenCount } = await import('tokenx')
-	const tokensOf = (message: Message) => {
+	return messages.map((message) => {
 		const { parts, images } = { parts: [], images: [], ...message }
 		const pictures = parts.filter(({ kind }) => kind === 'image').length + images.length
 		return estimateTokenCount(wordsOf(message)) + TOKENS_PER_IMAGE * pictures
-	}
-	return messages.map((it) => counted.getOrInsertComputed(it, tokensOf))
+	})
 }
 
 /** How many to sum up so that `keep` tokens remain; calls keep their replies. */
@@ -9167,7 +9149,6 @@ const PIPE_HEAD = 16 * KB // any pipe holds this at once
 const SEQUENCE_MAX = 4 * KB // characters
 const A_DAY = 24 * HOUR // for who writes to us, or reads
 const ASK_WAIT = 10 * MINUTE
-const ASK_AGAIN = 3
 const SPINNER_TICK = 100
 const COLUMNS_DEFAULT = 80
 const CLEAR_LINE = '\r\x1b[K'
@@ -9360,13 +9341,12 @@ export function ttyPrompter(pause?: () => Disposable): Prompter {
 			const keys = choices.map(({ key }) => visible(key)).join('/')
 			const rows = choices.map(({ key, label }) => [`  ${visible(key)}`, visible(label)])
 			let prompt = `${visibleLines(question)}\n${columns(rows)}\n`
-			for (let again = 0; again <= ASK_AGAIN; again++) {
+			for (;;) {
 				const said = (await inTurn(`${prompt}[${keys}] `, signal))?.trim().toLowerCase()
 				const choice = choices.find(({ key, label }) => [key, label].includes(said ?? ''))
 				if (choice || said === undefined) return choice?.key
 				prompt = `Please type one of ${keys}, then Enter. `
 			}
-			return undefined
 		},
 	}
 }
@@ -9415,7 +9395,7 @@ export const denyPrompter: Prompter = {
 //#region §markdown: an answer on a terminal
 //
 // 1. Words are never lost, doubled or reordered. What is unknown or too deep is shown as written.
-// 2. Each word is styled alone, after terminalText, which entities would pass.
+// 2. Each word is styled alone, after terminalText.
 // 3. A block is drawn when nothing that follows can change it.
 // Not here: pipes, which get the answer's own bytes (§turn).
 
@@ -9445,15 +9425,10 @@ function paintText(text: string, { color, styles }: Page, ...more: InspectColor[
 	return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
-const ENTITIES: Record<string, string> = { '&lt;': '<', '&gt;': '>', '&quot;': '"', '&amp;': '&' }
-
-const unescaped = (text: string) => text.replace(/&(lt|gt|quot|amp);/g, (it) => ENTITIES[it] ?? it)
-
 type Draw<Result> = Record<string, (token: Tokens.Generic, page: Page) => Result>
 
 const INLINES: Draw<string> = {
-	text: ({ text, tokens }, page) =>
-		tokens ? drawInlines(tokens, page) : paintText(unescaped(text), page),
+	text: ({ text, tokens }, page) => (tokens ? drawInlines(tokens, page) : paintText(text, page)),
 	escape: ({ text }, page) => paintText(text, page),
 	strong: ({ tokens }, page) => drawInlines(tokens, page, 'bold'),
 	em: ({ tokens }, page) => drawInlines(tokens, page, 'italic'),
@@ -9748,33 +9723,34 @@ const COMMON_FLAGS = flagRows({
 	'-V, --version': 'print the version',
 })
 
-export const FLAGS = flagRows({
+const SERVED_FLAGS = flagRows({
 	'-m, --model MODEL': '',
 	'-s, --system TEXT': '',
-	'-f, --file PATH': 'add a text file or an image; repeatable',
-	'-c, --continue': 'go on with the newest session here',
-	'-r, --resume ID': 'go on with that session',
-	'--no-tools': 'offer no tools to the model',
 	'--tools A,B': '',
 	'--max-steps N': '',
 	'--max-cost USD': '',
-	'--no-stdin': 'never read standard input',
 	'--auto': 'run tools without asking, one line each (mode allow)',
 	'--yolo': 'run tools silently (mode danger-full-access)',
 	'--permission-mode MODE': '',
 	'--approve-digest A,B': '',
 	'--approve-call-id ID': 'accepted, and does nothing',
-	'--schema FILE': 'the answer must be JSON that fits it',
-	'-x, --extract': 'print only the first code block',
-	'--stream-json': 'print events as JSON, one a line',
-	'--raw': 'print the answer unrendered',
 	'--serve-mcp [KEY]': 'serve the tools over MCP; KEY may be in TAI_MCP_KEY',
 	'--mcp-port N': '',
 	'--mcp-bind ADDR': '',
 	'--mcp-hosts A,B': '',
 }).concat(COMMON_FLAGS)
 
-const NOT_SERVED = /^(file|continue|resume|no-tools|no-stdin|schema|extract|stream-json|raw)$/
+export const FLAGS = flagRows({
+	'-f, --file PATH': 'add a text file or an image; repeatable',
+	'-c, --continue': 'go on with the newest session here',
+	'-r, --resume ID': 'go on with that session',
+	'--no-tools': 'offer no tools to the model',
+	'--no-stdin': 'never read standard input',
+	'--schema FILE': 'the answer must be JSON that fits it',
+	'-x, --extract': 'print only the first code block',
+	'--stream-json': 'print events as JSON, one a line',
+	'--raw': 'print the answer unrendered',
+}).concat(SERVED_FLAGS)
 
 /** The flags of a command line, by name. */
 export class Given extends Map<string, string[]> {
@@ -9826,8 +9802,8 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 	const command = commands.find((row) => row.name === word)
 	const hint = `\`tai${command ? ` ${word}` : ''} --help\` tells more; ${AS_PROMPT}`
 	if (given.has('help') || !command) {
-		const served = FLAGS.filter(({ name }) => !NOT_SERVED.test(name))
-		if (!given.has('help')) checkFlags(args, given.has('serve-mcp') ? served : FLAGS, hint)
+		const known = given.has('serve-mcp') ? SERVED_FLAGS : FLAGS
+		if (!given.has('help')) checkFlags(args, known, hint)
 		return { given, command, words, verb: undefined }
 	}
 	const isVerb = ({ name }: Verb) => piecesOf(name).every((part, i) => part === words[i + 1])
@@ -9841,9 +9817,8 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 	const wanted = piecesOf(verb.args)
 	const least = wanted.filter((part) => !part.startsWith('[')).length
 	const most = verb.args.includes('...') ? Infinity : wanted.length
-	const usage = usageOf(command, verb)
-	if (rest.length < least || rest[0] === '') failUsage(`something is missing: ${usage}`, hint)
-	if (rest.length > most) failUsage(`something is too much: ${usage}`, hint)
+	if (rest.length < least || rest.length > most || rest[0] === '')
+		failUsage(`usage: ${usageOf(command, verb)}`, hint)
 	return { given, command, words: rest, verb }
 }
 
@@ -9992,14 +9967,15 @@ export class App extends copying<AppOptions>() {
 		return this.own(await Store.open(world, { redactor, passphrase }), closePart)
 	})
 
+	memory = async () => this.own(await Store.memory(this.world, this), closePart)
+
 	#storeOrMemory = lazy(async () => {
 		try {
 			return await this.store()
 		} catch (error) {
 			if (!this.isTurn || Object(error).kind !== 'readonly') throw error
 			this.notice(`${messageOf(error)}: this session is not saved`)
-			const { world, redactor } = this
-			return this.own(await Store.memory(world, { redactor }), closePart)
+			return this.memory()
 		}
 	})
 
@@ -10532,10 +10508,9 @@ async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 }
 
 async function askApart(app: App, task: string, signal: AbortSignal) {
-	const { world, redactor } = app
-	const store = app.own(await Store.memory(world, { redactor }), closePart)
+	const store = await app.memory()
 	const { agent } = await converse(app, { store, schema: RESOLVER_ANSWER, maxSteps: SCHEMA_TRIES })
-	const turn = agent.runTurn([textPart(redactor.known(task))], signal)
+	const turn = agent.runTurn([textPart(app.redactor.known(task))], signal)
 	const { answer, error } = await resultOf(turn)
 	if (error) throw error
 	return answer
@@ -11651,14 +11626,12 @@ async function mcpServePipe(app: App) {
 // 1. A check never changes anything and never sends a key anywhere but to its provider.
 // 2. One broken part does not hide the others.
 
-type Seen = string | [text: string, health: 'warn' | 'bad' | 'ok']
-
 function auditInWords({ rows, chains, problems }: ReturnType<typeof checkAudit>) {
 	const state = problems[0] ? count(problems.length, 'problem') : 'unbroken'
 	return [`${count(rows, 'row')} in ${count(chains, 'chain')}: ${state}`, ...problems].join('\n')
 }
 
-const CHECKS: Record<string, (app: App) => Promise<Seen>> = {
+const CHECKS: Record<string, (app: App) => Promise<string | string[]>> = {
 	home: async ({ world: { home, platform } }) => {
 		const { mode = 0 } = fs.statSync(home, { throwIfNoEntry: false }) ?? {}
 		const isOpen = platform !== 'win32' && mode & 0o077
@@ -11723,11 +11696,8 @@ const HOSTS = {
 function hostFolders({ env, platform }: World, root: string): Record<string, string> {
 	const home = env['HOME'] || env['USERPROFILE'] || builtin('node:os').homedir()
 	const xdg = env['XDG_CONFIG_HOME'] || path.join(home, '.config')
-	const own: NodeJS.Dict<string> = {
-		darwin: path.join(home, 'Library/Application Support'),
-		win32: env['APPDATA'],
-	}
-	const config = own[platform] ?? xdg
+	const mac = platform === 'darwin' && path.join(home, 'Library/Application Support')
+	const config = mac || (platform === 'win32' && env['APPDATA']) || xdg
 	const codex = env['CODEX_HOME'] || path.join(home, '.codex')
 	return { home, root, xdg, config, codex, code: path.join(config, 'Code/User') }
 }
@@ -11752,21 +11722,15 @@ export async function hostedServers(world: World, root: string) {
 	const faults = []
 	const found = []
 	for (const [host, places] of Object.entries(HOSTS))
-		for (const place of places.split(' ')) {
-			const file = path.normalize(place.replace(/^\w+/, (folder) => `${folders[folder]}`))
+		for (const at of places.split(' ')) {
+			const file = path.normalize(at.replace(/^\w+/, (folder) => `${folders[folder]}`))
 			if (!isFile(file)) continue
-			const isOwn = !place.startsWith('root')
+			const place = { host, file, isOwn: !at.startsWith('root') }
 			try {
 				const { entries, rejects, ...facts } = await mcpNormalize(await serversPart(file, root))
 				faults.push(...rejects.map((error) => `${file}: ${error.message}`))
-				const seen = isOwn ? {} : { enabled: undefined } // a project enables nothing
-				const rows = entries.map((it) => ({
-					host,
-					file,
-					...facts,
-					isOwn,
-					entry: { ...it, ...seen },
-				}))
+				const seen = place.isOwn ? {} : { enabled: undefined } // a project enables nothing
+				const rows = entries.map((it) => ({ ...place, ...facts, entry: { ...it, ...seen } }))
 				found.push(...rows)
 			} catch (error) {
 				faults.push(`${file}: ${messageOf(error)}`)
@@ -11819,7 +11783,7 @@ function listVerb(
 ): Run {
 	const [key = '', ...names] = shown.split(' ')
 	return async (app, ...words) => {
-		const query = words.join(' ').trim() || undefined
+		const query = words.join(' ') || undefined
 		const items = await read(await app.store(), { query, limit: limitOf(app) }, app)
 		app.print({ [key]: items }, items, names)
 	}
@@ -11919,9 +11883,8 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		}],
 		['set KEY VALUE', 'set one, in the vault', changeSetting],
 		['unset KEY', 'take back what was set', changeSetting],
-		['path', 'the files that are read', async (app) => {
-			app.print({ vault: path.join(app.world.home, 'vault.db'), ...configPaths(app.world, app.root) })
-		}],
+		['path', 'the files that are read', async (app) =>
+			app.print({ vault: path.join(app.world.home, 'vault.db'), ...configPaths(app.world, app.root) })],
 	],
 	tools: ['what a model can use',
 		['list', 'all tools', async (app) => app.print({ tools: TOOLS }, TOOLS.map(({ name, core, annotations, description }) => (
@@ -11963,12 +11926,11 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 		['trust inspect SERVER', 'what is said of one', async (app, server) =>
 			printTrust(app, [await trustOf(app, server)])],
 		['trust allow SERVER', 'trust it, or tools of it', trustVerb(({ allowed_tools, denied_tools }, tools) => {
-			const denied = new Set(denied_tools)
-			const all = !allowed_tools[0] && tools.isSubsetOf(denied) // it takes back no more than was said
+			const all = !allowed_tools[0] && tools.isSubsetOf(new Set(denied_tools)) // it takes back no more than was said
 			return {
 				...TRUSTED,
 				allowed_tools: all ? [] : [...new Set(allowed_tools).union(tools)],
-				denied_tools: [...denied.difference(tools)],
+				denied_tools: denied_tools.filter((name) => !tools.has(name)),
 			}
 		}), 'tool ttl'],
 		// They stay in the list of those that are allowed: an empty one allows all.
@@ -12154,14 +12116,12 @@ function givenMode({ given }: App) {
 	return mode ? (parseSetting('permission_mode', mode, '--mode') as Mode) : undefined
 }
 
-const TIME_UNITS: Record<string, number> = { s: SECOND, m: MINUTE, h: HOUR, d: A_DAY }
-
 function givenTime({ given, world }: App, flag: string) {
 	const time = given.text(flag)
 	if (time === undefined) return undefined
-	const [, number, unit = ''] = /^([1-9]\d{0,4})([smhd])$/.exec(time) ?? []
-	const long = Number(number) * (TIME_UNITS[unit] ?? NaN)
-	const at = /^\d{4}-/.test(time) ? Date.parse(time) : world.now() + long
+	const iso = time.endsWith('d') ? `P${time}` : `PT${time}`
+	const long = attempt(() => Temporal.Duration.from(iso).total('milliseconds')) ?? NaN
+	const at = Number(new Date(/^\d{4}-/.test(time) ? time : world.now() + long))
 	if (at > world.now()) return at
 	const why = Number.isNaN(at) ? 'no time' : 'over'
 	failUsage(`--${flag} ${visible(time)} is ${why}`, 'such as 30m, 12h, 7d or 2026-05-01T12:00:00Z')
@@ -12186,10 +12146,8 @@ const agreement = ({ given, notice: show, prompter, signal }: App) => ({
 async function pasted({ signal, notice, stdin }: App) {
 	if (fdKind(0) !== 'terminal') return stdin()
 	notice('paste it, then Ctrl-D on a line of its own')
-	const stream = builtin('node:stream').addAbortSignal(signal, process.stdin)
-	return builtin('node:stream/consumers')
-		.text(stream)
-		.catch(() => raise(signal.reason))
+	signal.addEventListener('abort', () => process.stdin.destroy(signal.reason))
+	return builtin('node:stream/consumers').text(process.stdin)
 }
 
 async function sourceOf(app: App, word = ''): Promise<[string[], SourceKind]> {
@@ -12430,8 +12388,7 @@ function realWorld(): World {
 		env: { ...env }, // a copy: hideEnvironment takes secrets out of the process's own
 		platform,
 		pid,
-		cwd:
-			attempt(() => process.cwd()) ?? fail('the current folder is gone', 'cd to one that exists'),
+		cwd: attempt(() => process.cwd()) ?? fail('the current folder is gone', 'cd to another one'),
 		home: path.resolve(home),
 		now: Date.now,
 		randomBytes: (size) => builtin('node:crypto').randomBytes(size),

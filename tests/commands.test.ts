@@ -223,7 +223,7 @@ t.test('a grant says for which call, session and time it is', async (t) => {
     [['grant', 'shell_exec', '--expires', '2020-01-01'], 2, /--expires 2020-01-01 is over/],
     [['grant', 'shell_exec', '--session', ''], 2, /--session is given, but empty/],
     [['grant', 'shell_exec', '--mode', 'free'], 2, /--mode: permission_mode is "free", not a mode/],
-    [['grant', ''], 2, /something is missing/],
+    [['grant', ''], 2, /usage: tai approval grant/],
     [['deny', 'shell_exec', args, '--once'], 2, /unknown flag --once/],
     [['check', 'shell_exec', args, '--mode', 'free'], 2, /not a mode/],
   ]

@@ -267,9 +267,8 @@ t.test(
           type: answer === '' || answer > ' ' ? `${answer}\r` : answer,
         },
         ...(answer === ''
-          ? Array.from(
-              { length: 3 },
-              (): PtyStep => ({ wait: /Please type one[^\n]*\] /, type: '\r' }),
+          ? ['\r', '\r', '\r', 'n\r'].map(
+              (type): PtyStep => ({ wait: /Please type one[^\n]*\] /, type }),
             )
           : []),
       ])

@@ -51,8 +51,8 @@ t.test('an address without http:// is told so', async (t) => {
   const w = homeWith()
   for (const address of ['localhost:3000', 'localhost:3000/mcp', 'example.org:80'])
     t.match(await w.mcp(['add', address]), {
-      code: 2,
-      err: RegExp(`${address} is no address\\n  http:// is missing: http://${address}\\n`),
+      code: 1,
+      err: RegExp(`no server ${address}\\n.* an address begins with http://`),
     })
 })
 
@@ -621,7 +621,7 @@ t.test('trust for a time says until when', async (t) => {
   }
   const again = await w.mcp(['trust', 'allow', 'demo', '--json'])
   t.equal(policyOf(again).demo.expires_at, null, 'only when it is given')
-  for (const wrong of ['0d', '-1h', '1', 'd', '1w', '999999d', '1.5h', 'never'])
+  for (const wrong of ['-1h', '1', 'd', '1w', '999999999d', 'never'])
     t.match(
       await w.mcp(['trust', 'allow', 'demo', `--ttl=${wrong}`]),
       { code: 2, err: /is no time\n {2}such as 30m, 12h, 7d or .*\n$/ },
@@ -647,7 +647,7 @@ t.test('a form of trust that is none is a usage error and changes nothing', asyn
     complains(t, await w.mcp(['trust', ...words.split(' ')]), 2, /^tai: /, words)
   const [tool, ttl] = [/--tool is given, but empty/, /--ttl 2020-01-01 is over/]
   for (const [words, says] of [
-    [['deny', ''], /something is missing: tai mcp trust deny SERVER/],
+    [['deny', ''], /usage: tai mcp trust deny SERVER/],
     [['deny', 'demo', '--tool', ''], tool],
     [['allow', 'demo', '--tool', 'a', '--tool='], tool],
     [['allow', 'demo', '--ttl', '2020-01-01'], ttl],
