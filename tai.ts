@@ -583,6 +583,8 @@ export const visibleLines = (text: string) =>
 
 export const count = (n: number, noun: string) => `${n} ${noun}${n === 1 ? '' : 's'}`
 
+const joinParts = (parts: unknown[], by = '\n') => parts.filter(Boolean).join(by)
+
 const sumOf = (numbers: readonly number[]) => numbers.reduce((all, one) => all + one, 0)
 
 export const formatBytes = (bytes: number) => inUnits(bytes, { MB, KB, B: 1 })
@@ -963,34 +965,32 @@ const SETTING_SHAPES = {
 	'set of tables': /^/,
 }
 
-// biome-ignore format: a table, with the default ('': none) and what a project file may do
+// biome-ignore format: a table, with the default ('': none) and what a project file may do (nothing)
 export const SETTINGS = ([
-  ['model', 'text', '', 'free', 'provider/model, or a bare name'],
-  ['profile', 'text', 'default', 'no', 'of new sessions'],
-  ['permission_mode', 'mode', 'prompt', 'tighten',
-    `what may run without asking: ${MODES.join(', ')}`],
-  ['approve_digest', 'list of digests', '', 'no', 'calls that may run once each, by digest'],
-  ['max_steps', 'whole number from 1', AGENT_MAX_STEPS, 'tighten',
-    'requests in one turn'],
-  ['max_cost', 'number from 0', '', 'tighten', 'US dollars one turn may cost'],
-  ['system', 'text', '', 'free', 'in place of the usual system prompt'],
-  ['tools', 'list', '', 'tighten', 'the only tools offered; empty: none'],
-  ['stdin_wait', 'whole number from 1 to 99999', STDIN_WAIT / SECOND, 'tighten',
-    'seconds to wait for a silent pipe'],
-  ['stream_idle', 'whole number from 1 to 99999', STREAM_IDLE / SECOND, 'tighten',
-    'seconds a model stream may stay silent'],
-  ['context_window', 'whole number from 1', '', 'free', "tokens of the model's window"],
-  ['result_max', 'whole number from 1', MCP_RESULT_MAX, 'tighten',
-    'bytes of a tool result that go to the model'],
-  ['web_private', 'boolean', 'false', 'no', 'web tools reach private addresses'],
-  ['web_search', 'text', '', 'no', 'brave, tavily, or the address of a SearXNG'],
-  ['mcp_port', 'port from 0 to 65535', MCP_DEFAULT_PORT, 'no',
-    'where --serve-mcp listens; 0: a free port'],
-  ['mcp_bind', 'text', '127.0.0.1', 'no', 'the address --serve-mcp listens on'],
-  ['mcp_hosts', 'list', '', 'no', 'names, beside loopback, that clients may call it by'],
-  ['mcp_resolver', 'text', '', 'no', 'a copy of what tells of GitHub addresses'],
-  ['providers', 'set of tables', '', 'no', 'providers of your own: [providers.NAME]'],
-] as const).map(([key, type, standard, project, help]) => ({ key, type, standard, project, help }))
+  ['model', 'text', '', 'provider/model, or a bare name', 'free'],
+  ['profile', 'text', 'default', 'of new sessions'],
+  ['permission_mode', 'mode', 'prompt', `what may run without asking: ${MODES.join(', ')}`,
+    'tighten'],
+  ['approve_digest', 'list of digests', '', 'calls that may run once each, by digest'],
+  ['max_steps', 'whole number from 1', AGENT_MAX_STEPS, 'requests in one turn', 'tighten'],
+  ['max_cost', 'number from 0', '', 'US dollars one turn may cost', 'tighten'],
+  ['system', 'text', '', 'in place of the usual system prompt', 'free'],
+  ['tools', 'list', '', 'the only tools offered; empty: none', 'tighten'],
+  ['stdin_wait', 'whole number from 1 to 99999', STDIN_WAIT / SECOND,
+    'seconds to wait for a silent pipe', 'tighten'],
+  ['stream_idle', 'whole number from 1 to 99999', STREAM_IDLE / SECOND,
+    'seconds a model stream may stay silent', 'tighten'],
+  ['context_window', 'whole number from 1', '', "tokens of the model's window", 'free'],
+  ['result_max', 'whole number from 1', MCP_RESULT_MAX,
+    'bytes of a tool result that go to the model', 'tighten'],
+  ['web_private', 'boolean', 'false', 'web tools reach private addresses'],
+  ['web_search', 'text', '', 'brave, tavily, or the address of a SearXNG'],
+  ['mcp_port', 'port from 0 to 65535', MCP_DEFAULT_PORT, 'where --serve-mcp listens; 0: a free port'],
+  ['mcp_bind', 'text', '127.0.0.1', 'the address --serve-mcp listens on'],
+  ['mcp_hosts', 'list', '', 'names, beside loopback, that clients may call it by'],
+  ['mcp_resolver', 'text', '', 'a copy of what tells of GitHub addresses'],
+  ['providers', 'set of tables', '', 'providers of your own: [providers.NAME]'],
+] as const).map(([key, type, standard, help, project]) => ({ key, type, standard, help, project }))
 
 type Setting = (typeof SETTINGS)[number]
 export type SettingKey = Setting['key']
@@ -1024,7 +1024,7 @@ export function parseSetting(name: string, value: unknown, source = STORED) {
 const splitNames = (text = '') => text.split(',').flatMap((name) => name.trim() || [])
 
 function projectRefusal({ project, type }: Setting, value: string, limit?: string) {
-	if (project === 'no') return 'a project file may not set it'
+	if (!project) return 'a project file may not set it'
 	if (project === 'free' || limit === undefined || isTighter(type, value, limit)) return ''
 	return 'a project file may only tighten it'
 }
@@ -1035,17 +1035,26 @@ function isTighter(type: string, value: string, limit: string) {
 	return Number(value) <= Number(limit)
 }
 
+async function parseToml(text: string) {
+	const { parse, TomlError } = await import('smol-toml')
+	try {
+		return parse(text)
+	} catch (cause) {
+		if (!(cause instanceof TomlError)) throw cause
+		const [why] = cause.message.split(/\s+\d+: /, 1) // its excerpt may hold a secret
+		const hint = 'a Windows path takes single quotes'
+		throw new InvalidError(`line ${cause.line}, column ${cause.column}: ${why}`, { hint })
+	}
+}
+
 async function readToml(file: string) {
 	if (!fs.existsSync(file)) return {}
-	const { parse, TomlError } = await import('smol-toml')
 	try {
 		if (!fs.statSync(file).isFile()) fail('it is not a file')
 		const text = new TextDecoder('utf-8', { fatal: true }).decode(fs.readFileSync(file))
-		return JSON.parse(JSON.stringify(parse(text)))
+		return JSON.parse(JSON.stringify(await parseToml(text)))
 	} catch (cause) {
-		const at = cause instanceof TomlError ? `:${cause.line}:${cause.column}` : ''
-		const why = messageOf(cause).split(/ +\d+: /, 1) // without TomlError's excerpt
-		failUsage(`cannot read ${file}${at}: ${why}`, 'mend it, or move it away', cause)
+		failUsage(`cannot read ${file}: ${messageOf(cause)}`, 'mend it, or move it away', cause)
 	}
 }
 
@@ -1056,17 +1065,17 @@ export class Config {
 	notices: string[] = []
 	#given: { key: SettingKey; value: string; source: string }[] = []
 
-	static async load(world: World, sources: Sources) {
+	static async load(world: World, { flags, stored, root }: Sources) {
 		const config = new Config()
-		const { home, project = '' } = configPaths(world, sources.root)
+		const { home, project = '' } = configPaths(world, root)
 		for (const { key, standard } of SETTINGS)
 			config.#take({ [key]: standard || undefined }, 'default')
-		config.#take(sources.stored, STORED)
+		config.#take(stored, STORED)
 		config.#take(await readToml(home), home)
 		config.#take(await readToml(project), project, projectRefusal)
 		for (const { key } of SETTINGS) {
 			config.#take({ [key]: world.env[variableOf(key)] || undefined }, variableOf(key))
-			config.#take({ [key]: sources.flags[key] }, `flag --${dashed(key)}`)
+			config.#take({ [key]: flags[key] }, `flag --${dashed(key)}`)
 		}
 		return config
 	}
@@ -1114,8 +1123,7 @@ type SealState = { id: string; source: 'passphrase' | 'keychain'; proof: string 
 type SealKey = { id: string; bytes: Buffer }
 
 function failLocked(why = 'the vault is locked', cause?: unknown): never {
-	const hint = 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal'
-	fail(`needs-unlock: ${why}`, hint, cause)
+	fail(`needs-unlock: ${why}`, 'set TAI_SEAL_PASSPHRASE, or run tai on a terminal', cause)
 }
 
 function encryptValue(nonce: Buffer, key: SealKey, value: string, slot: string) {
@@ -1162,7 +1170,7 @@ function askKeychain({ platform, env }: World, id: string, key?: Buffer) {
 		if (key) ask(put, says.replace('ID', id).replace('KEY', key.toString('hex')))
 		// macOS's ends well whatever its stdin did.
 		const found = Buffer.from(ask(get), 'hex')
-		return found.length === 32 ? found : raise(Error('it holds no such key'))
+		return found.length === 32 ? found : raise(Error('no such key'))
 	} catch (cause) {
 		fail("the system's keychain cannot be used", 'a passphrase works everywhere', cause)
 	}
@@ -2103,7 +2111,6 @@ export class Workspace {
 		return passedPath(given, entry, why)
 	}
 
-	/** Of a regular file, no larger than `max`. */
 	async bytes(given: string, max = Infinity) {
 		const real = await this.read(given)
 		return this.inFolder(real, (at) => {
@@ -2142,7 +2149,7 @@ export class Workspace {
 	}
 
 	#closed(real: string) {
-		if (!fs.existsSync(this.root)) return `is in a workspace that is gone: ${visible(this.root)}`
+		if (!fs.existsSync(this.root)) return 'is in a workspace that is gone'
 		if (!isInside(this.root, real)) return `is outside the workspace ${visible(this.root)}`
 		return this.hides(real) && 'belongs to tai itself'
 	}
@@ -2417,8 +2424,7 @@ const isPrivateName = (name: string) =>
 
 /** Without keys, `TAI_*` and known secrets. */
 export function childEnv({ env }: World, redactor: Redactor, extra: Record<string, string> = {}) {
-	for (const [name, value] of Object.entries(extra))
-		refuseMarks(`the variable ${visible(name)}`, value)
+	refuseMarks('a variable', JSON.stringify(extra))
 	const inherited = Object.entries(env).filter(
 		([name, value = '']) => !isPrivateName(name) && !redactor.knows(value),
 	)
@@ -2497,11 +2503,8 @@ export class Processes {
 		this.#options = options
 	}
 
-	async start({
-		command,
-		name,
-		...options
-	}: Omit<StartOptions, 'argv'> & { command: string; name?: string | undefined }) {
+	async start(asked: Omit<StartOptions, 'argv'> & { command: string } & Loose<{ name: string }>) {
+		const { command, name } = asked
 		if (this.#all.size >= PROCESS_MAX) {
 			const ended = this.list().find(({ group }) => group.exit)
 			if (!ended) fail(`${PROCESS_MAX} background processes run; end one by process_stop`)
@@ -2509,7 +2512,7 @@ export class Processes {
 		}
 		const [world, redactor] = this.#options
 		const argv = shellArgv(command, true)
-		const group = await ChildGroup.start({ ...options, argv, stdin: 'pipe', world })
+		const group = await ChildGroup.start({ ...asked, argv, stdin: 'pipe', world })
 		const id = `p${++this.#started}`
 		const started = inBackground(id, name ? `${name}: ${command}` : command, group, redactor)
 		this.#all.set(id, started)
@@ -2751,9 +2754,7 @@ function redirected(hop: HttpHop, raw: IncomingMessage) {
 	if (!url || !['https:', from.protocol].includes(url.protocol))
 		throw new HttpError('refused', `${from.host} redirects to a protocol that is not followed`)
 	if (url.origin === from.origin) return { ...hop, url }
-	const kept = Object.entries(headers).filter(
-		([name]) => !/auth|cookie|session/i.test(name) && !looksSecret(name),
-	)
+	const kept = Object.entries(headers).filter(([name]) => /^(accept|user-agent)/i.test(name))
 	return { ...hop, url, headers: Object.fromEntries(kept) }
 }
 
@@ -2761,15 +2762,24 @@ export type HttpReply = ReturnType<typeof replyTo>
 
 function replyTo(hop: HttpHop, raw: IncomingMessage) {
 	const headers = Object.entries(raw.headers).map(([name, value]) => [name, `${value}`] as const)
+	const { 'content-type': type = '' } = raw.headers
 	const body = readBody(hop, raw)
 	const bytes = async () => Buffer.concat(await Array.fromAsync(body))
+	const text = async () => {
+		const all = await bytes()
+		if (all.includes(0)) return `[binary, ${formatBytes(all.length)}]`
+		const head = /html|xml/.test(type) ? all.toString('latin1', 0, 4 * KB) : ''
+		const [, charset] = /(?:charset|encoding)\s*=\s*["']?([\w.:-]+)/i.exec(type + head) ?? []
+		return (attempt(() => new TextDecoder(charset)) ?? new TextDecoder()).decode(all)
+	}
 	return {
 		status: raw.statusCode ?? 0,
+		type,
 		headers: Object.fromEntries(headers), // lower case
 		url: Object.assign(new URL(hop.url), { username: '', password: '' }).href,
 		body,
 		bytes,
-		text: async () => new TextDecoder().decode(await bytes()),
+		text,
 		cancel: () => void raw.destroy(new HttpError('cut', 'the reply was given up')),
 	}
 }
@@ -2807,21 +2817,11 @@ function decompressed({ method }: HttpHop, raw: IncomingMessage): AsyncIterable<
 	return builtin('node:stream').pipeline(raw, decoder, () => {})
 }
 
-/** As a text, in time. */
 async function wholeReply(http: HttpClient, request: HttpRequest) {
 	const late = `it took longer than ${formatDuration(request.timeout)}`
 	using clock = timeout(request.timeout, () => new HttpError('timeout', late), request.signal)
 	const reply = await http.send({ ...request, signal: clock.signal })
-	const type = reply.headers['content-type'] ?? ''
-	return { ...reply, type, body: bodyText(await reply.bytes(), type) }
-}
-
-function bodyText(bytes: Buffer, type: string) {
-	if (bytes.includes(0)) return `[binary, ${formatBytes(bytes.length)}]`
-	const head = /html|xml/.test(type) ? bytes.toString('latin1', 0, 4 * KB) : ''
-	const [, charset] = /(?:charset|encoding)\s*=\s*["']?([\w.:-]+)/i.exec(type + head) ?? []
-	const decoder = attempt(() => new TextDecoder(charset)) ?? new TextDecoder()
-	return decoder.decode(bytes)
+	return { ...reply, body: await reply.text() }
 }
 
 /** By the variables that curl reads. Throws TaiError. */
@@ -3040,10 +3040,15 @@ export async function chooseModel(options: ChooseOptions) {
 	const found = await findServer(rows, options)
 	if (!found) throw nothingSetUp(named)
 	const model = (named ? rest.join('/') : asked) || found.provider.model
-	if (!model) return firstChatModel(found, options)
-	const name = `${found.provider.name}/${model}`
-	const [, window = CONTEXT_DEFAULT] = WINDOWS.find(([part]) => name.includes(part)) ?? []
-	return { ...found, model, window }
+	const { name } = found.provider
+	if (model) {
+		const [, size] = WINDOWS.find(([part]) => `${name}/${model}`.includes(part)) ?? []
+		return { ...found, model, window: size ?? CONTEXT_DEFAULT }
+	}
+	const models = await listModels(options.http, found, options.signal)
+	const { id, window = CONTEXT_DEFAULT } = models.find((each) => !NOT_CHAT.test(each.id)) ?? {}
+	if (id) return { ...found, model: id, window, why: `${found.why}; the first model of its list` }
+	throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
 }
 
 async function findServer(rows: Provider[], options: ChooseOptions) {
@@ -3076,17 +3081,9 @@ function nothingSetUp(named?: Provider) {
   or name an address: OPENAI_BASE_URL, or base_url of [providers.NAME] in config.toml`
 	if (!named) return new ModelError('no model is set up', { kind: 'unreachable', hint: ways })
 	const { name, keys } = named
-	const hint = `or keep it in the vault: tai secret set ${keys[0]}`
 	const missing = `no key for ${name}: ${keys.join(' or ')} is not set`
+	const hint = `or keep it: tai secret set ${keys[0]}`
 	return new ModelError(missing, { kind: 'refused', hint })
-}
-
-async function firstChatModel(found: Endpoint, { http, signal }: ChooseOptions) {
-	const models = await listModels(http, found, signal)
-	const { id: model, window = CONTEXT_DEFAULT } = models.find(({ id }) => !NOT_CHAT.test(id)) ?? {}
-	const { name } = found.provider
-	if (model) return { ...found, model, window, why: `${found.why}; the first model of its list` }
-	throw new ModelError(`${name} lists no chat model`, { hint: `name one: -m ${name}/MODEL` })
 }
 
 /** Throws ModelError. */
@@ -3101,19 +3098,17 @@ export async function listModels(
 		const request = { ...endpointOf(at, '/models'), method: 'GET', timeout: wait, signal }
 		const { status, body } = await wholeReply(http, request)
 		const { models, data = models } = parseObject(body) ?? {}
-		if (Array.isArray(data)) return data.filter(isObject).flatMap((row) => modelInfo(row, name))
-		fail(`no list of models (status ${status})`)
+		if (!Array.isArray(data)) fail(`no list of models (status ${status})`)
+		return data.filter(isObject).flatMap(({ name: own, id = own, ...row }) => {
+			const windows = [row['context_length'], row['max_model_len'], row['context_window']]
+			const window = windows.find((n) => typeof n === 'number')
+			return typeof id === 'string' && id ? [{ id, provider: name, window }] : []
+		})
 	} catch (cause) {
 		signal?.throwIfAborted()
-		const hint = `check its address and key, or name a model: -m ${name}/MODEL`
+		const hint = `check its address and key, or -m ${name}/MODEL`
 		throw new ModelError(`${name}: ${messageOf(cause)}`, { kind: 'unreachable', hint, cause })
 	}
-}
-
-function modelInfo(row: Record<string, unknown>, provider: string) {
-	const { name, id = name, context_length, max_model_len, context_window } = row
-	const window = [context_length, max_model_len, context_window].find((n) => typeof n === 'number')
-	return typeof id === 'string' && id ? [{ id, provider, window }] : []
 }
 
 //#endregion §models
@@ -3157,7 +3152,7 @@ export function failureOf(said: string, answer?: number, retryAfter?: number) {
 	const { error: inner, message, detail } = body
 	const { code = '', type = '', metadata, message: first } = isObject(inner) ? inner : body
 	const words = [first, inner, message, detail, asObject(metadata)['raw']].map(asText)
-	const spoken = [...new Set(words)].filter(Boolean).join('; ') || said
+	const spoken = joinParts([...new Set(words)], '; ') || said
 	const status = answer ?? (Number(code) || undefined)
 	const about = `${status} ${code} ${type} ${spoken}`
 	const [, kind = answer ? 'refused' : 'broken', hint = REFUSED_HINT] =
@@ -3305,11 +3300,10 @@ const markedText = ({ text, state }: AssistantMessage) =>
 
 const replyText = ({ text }: ToolMessage) => (text.trim() ? text : '(no text)')
 
-const systemText = (messages: Message[]) =>
-	messages
-		.map((message) => (message.role === 'system' ? message.text.trim() : ''))
-		.filter(Boolean)
-		.join('\n\n')
+function systemText(messages: Message[]) {
+	const texts = messages.map((message) => message.role === 'system' && message.text.trim())
+	return joinParts(texts, '\n\n')
+}
 
 function readOpenAi({ usage, choices }: JsonObject, reply: StreamDecoder) {
 	const { prompt_tokens: input, completion_tokens, prompt_tokens_details, cost } = asObject(usage)
@@ -3703,12 +3697,8 @@ export class ChatClient {
 		if (status < 300) return reply
 		const { 'retry-after': after = '', date = '' } = reply.headers // RFC 9110, 10.2.3
 		const waits = [Number(after || NaN) * SECOND, Date.parse(after) - Date.parse(date)]
-		const said = this.#redactor.known(await reply.text())
-		throw failureOf(
-			said,
-			status,
-			waits.find((ms) => ms >= 0),
-		)
+		const wait = waits.find((ms) => ms >= 0)
+		throw failureOf(this.#redactor.known(await reply.text()), status, wait)
 	}
 
 	/** A bug of tai stays one. */
@@ -3976,9 +3966,9 @@ const PASTE_MAX = 1 * MB // and for filled placeholders
 const NO_SERVER = 'it has no server'
 
 const SOURCES = [
-	['github', /^(?:git\+)?(?:https?:\/\/|git@)?(?:www\.)?github\.com[/:][^/\s]+\/\S+$/i],
+	['github', /^(git\+)?(https?:\/\/|git@)?(www\.)?github\.com[/:][^/\s]+\/\S+$/i],
 	['url', /^https?:\/\/\S+$/i],
-	['config', /\n|^(?:[{[“]|"[^"]*"\s*:)/],
+	['config', /\n|^([{[“]|"[^"]*"\s*:)/],
 	['command', /\s/],
 ] as const
 
@@ -4039,7 +4029,7 @@ function unfit(message: string, hint?: string): never {
 	throw new InvalidError(visible(clip(message, KB)), { hint })
 }
 
-const WORD = /(?:"[^"]*"|'[^']*'|[^\s"'])+/g
+const WORD = /("[^"]*"|'[^']*'|[^\s"'])+/g
 const ALIASES = /\$env:(\w+)|(?<!\$)\{env:(\w+)\}|^%([A-Z_]\w*)%$|^\$([A-Z_]\w*)$/g
 
 const unquoted = (word: string) => word.replace(/"([^"]*)"|'([^']*)'/g, '$1$2')
@@ -4061,19 +4051,19 @@ class Said extends Reader {
 
 	text() {
 		if (this.value === undefined) return ''
-		const isOdd = /^(?:number|boolean)$/.test(typeof this.value)
+		const isOdd = /^(number|boolean)$/.test(typeof this.value)
 		const text = isOdd ? String(this.value) : this.string()
 		const named = text.replace(/\$\{env:/g, '${').replace(ALIASES, '${$1$2$3$4}')
 		if (isOdd) this.note('is read as text')
 		if (named !== text) this.note('its placeholders are written as ${NAME}')
-		const [foreign] = /\$\{(?:workspace|file|user|config:|command:)\w*/.exec(named) ?? []
+		const [foreign] = /\$\{(workspace|file|user|config:|command:)\w*/.exec(named) ?? []
 		if (foreign) this.note(`${foreign}} is known to editors, not to tai`)
 		return named
 	}
 
 	url() {
 		const url = this.text()
-		if (/^(?:https?:\/\/[^\s/]|\$\{|$)/i.test(url)) return url || undefined
+		if (/^(https?:\/\/[^\s/]|\$\{|$)/i.test(url)) return url || undefined
 		unfit(`${this.where} is neither http:// nor https://`)
 	}
 
@@ -4140,7 +4130,7 @@ export async function mcpNormalize(paste: string) {
 
 const SPOILED = /("(?:[^"\\\n\r]|\\[^])*"?)|[“”„]([^“”„"\n\r]*)[“”„]|[\u00a0\u200b\u202f\ufeff]/g
 const TOML =
-	/^[ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?(?=^[ \t]*(?:```|~~~)|(?![^]))/im
+	/^([ \t]*(?:\[\[?[ \t]*)?(?:\w+\.)*mcp[_.]?servers[ \t]*[.\]=][^]*?)(?=^[ \t]*(?:```|~~~)|(?![^]))/im
 const JSON_START = /(?:"([^"\n\\]+)"\s*:\s*)?(?=\{\s*["}/]|\[\s*[{\]])|^\s*(?=\{)/g
 
 async function serversOf(paste: Said) {
@@ -4148,8 +4138,10 @@ async function serversOf(paste: Said) {
 		.string()
 		.replace(SPOILED, (_, good?: string, odd?: string) => good ?? (odd == null ? ' ' : `"${odd}"`))
 	if (text !== paste.value) paste.note('odd quotes or spaces are read as plain ones')
-	const [toml] = TOML.exec(text) ?? []
-	const values = await (toml ? tomlIn(toml, text, paste) : jsonIn(text, paste))
+	const [before = '', toml, ...after] = text.split(TOML)
+	if (toml && /\w/.test(before + after)) paste.note('all but its first TOML is ignored')
+	const spaces = before.replace(/./g, ' ') // its lines count
+	const values = toml ? [await parseToml(spaces + toml)] : await jsonIn(text, paste)
 	if (isNested(values)) throw new RangeError()
 	const servers = values.flatMap((value) =>
 		serversIn(paste.other(value)).map(
@@ -4169,21 +4161,20 @@ async function jsonIn(text: string, paste: Said) {
 		if (index < end) continue
 		const begin = index + found.length
 		const errors: JsonError[] = []
-		const tree = parseTree(text.slice(begin), errors, { allowTrailingComma: true })
-		const length = tree?.length ?? 0
+		const tree =
+			parseTree(text.slice(begin), errors, { allowTrailingComma: true }) ?? unfit(NO_SERVER)
 		for (const { error, offset } of errors) {
 			const why = printParseErrorCode(error)
-			if (offset >= length && !why.startsWith('Close')) continue // of what follows
+			if (offset >= tree.length && !why.startsWith('Close')) continue // of what follows
 			const lines = text.slice(0, begin + offset).split('\n')
 			const place = `line ${lines.length}, column ${`${lines.at(-1)}`.length + 1}`
 			const words = why.replace(/\B[A-Z]/g, ' $&').toLowerCase()
 			unfit(`${place}: ${words}`, 'are its quotes curly (“ ”), or is it only a part?')
 		}
 		prose += text.slice(end, index)
-		end = begin + length
-		for (const it of tree ? doubled(tree) : [])
-			paste.note('stands there twice; the last counts', it)
-		const value: unknown = tree && getNodeValue(tree)
+		end = begin + tree.length
+		for (const it of doubled(tree)) paste.note('stands there twice; the last counts', it)
+		const value: unknown = getNodeValue(tree)
 		values.push(key === undefined ? value : { [key]: value })
 	}
 	if (/\w/.test(prose + text.slice(end))) paste.note('prose is ignored')
@@ -4195,20 +4186,6 @@ function doubled({ type, children = [] }: JsonNode): string[] {
 	const seen = new Set()
 	const twice = keys.filter((key) => seen.size === seen.add(key).size)
 	return [...(type === 'object' ? twice : []), ...children.flatMap(doubled)]
-}
-
-async function tomlIn(toml: string, text: string, paste: Said) {
-	const { parse, TomlError } = await import('smol-toml')
-	const [before = '', after] = text.split(toml)
-	if (/\w/.test(before + after)) paste.note('all but its first TOML is ignored')
-	try {
-		return [parse(before.replace(/./g, ' ') + toml)]
-	} catch (error) {
-		if (!(error instanceof TomlError)) throw error
-		const [why] = messageOf(error).split(/ +\d+: /, 1) // its excerpt may hold a secret
-		const { line, column } = error
-		unfit(`line ${line}, column ${column}: ${why}`, 'a Windows path takes single quotes')
-	}
 }
 
 type Pair = [string, unknown]
@@ -4257,7 +4234,7 @@ function fieldsOf(raw: Said, isToml: boolean) {
 			it.note(`${REFUSALS.find(([shape]) => shape.test(spellingOf(key)))?.[1]}`)
 		else if (OPTIONS.includes(field)) options.set(field, JSON.parse(text))
 		else if (found.has(field)) it.note('ignored: it stands there already')
-		else if (!/^(?:null|""|\[\]|\{\})$/.test(text)) found.set(field, it)
+		else if (!/^(null|""|\[\]|\{\})$/.test(text)) found.set(field, it)
 	}
 	return { found, options }
 }
@@ -4274,19 +4251,20 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
 	}
 	if (kind !== 'stdio') found.get('env')?.note('only fills placeholders')
 	const it = (field: string) => found.get(field) ?? raw.other(undefined)
+	const own = it('name').text()
+	const name = serverName(given || own || 'server')
+	if (own && own !== name) raw.note(`is its name, not ${own}`, name)
 	const [command, ...args] = [...it('command').program(), ...it('args').words()]
-	const [token, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
+	const [, bearer = it('bearerToken').text()] = found.get('bearerTokenEnv')?.variable() ?? []
+	const variables = it('envVars')
+		.items()
+		.map((item) => item.variable())
 	return {
-		name: nameOf(given, it('name').text(), raw),
+		name,
 		transport: kind,
 		command,
 		args,
-		env: textsOf([
-			...it('envVars')
-				.items()
-				.map((item) => item.variable()),
-			...it('env').pairs(),
-		]),
+		env: textsOf([...variables, ...it('env').pairs()]),
 		cwd: it('cwd').text() || undefined,
 		url: it('url').url(),
 		socket: it('uds').text() || undefined,
@@ -4298,7 +4276,7 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
 		allow: it('allow').words(),
 		deny: it('deny').words(),
 		enabled: it('enabled').optional((at) => at.boolean()),
-		options: Object.fromEntries(token ? options.set('bearerTokenEnv', token) : options),
+		options: Object.fromEntries(options),
 	}
 }
 
@@ -4320,12 +4298,6 @@ function serverName(given: string) {
 	const isName = /^[\p{L}\p{N}_@][\p{L}\p{M}\p{N} ._@/:+()-]{0,127}$/u.test(name)
 	if (isName && visible(name) === name) return name
 	unfit(`${clip(name, 128)} is no name for a server`, 'take up to 128 letters and digits')
-}
-
-function nameOf(given: string, own: string, raw: Said) {
-	const name = serverName(given || own || 'server')
-	if (own && own !== name) raw.note(`is its name, not ${own}`, name)
-	return name
 }
 
 /** `input:ID` is the secret ID. */
@@ -4502,8 +4474,8 @@ const EXCERPT_MAX = 300 // characters
 const RESUME_MIN = 100 // ms
 const EVENTS = 'text/event-stream'
 
-const goodType = ({ status, headers }: HttpReply) =>
-	status < 300 ? (headers['content-type'] ?? '').split(/ *;/, 1)[0]?.toLowerCase() : undefined
+const goodType = ({ status, type }: HttpReply) =>
+	status < 300 ? type.split(/ *;/, 1)[0]?.toLowerCase() : undefined
 
 /** Of type http, uds or sse. */
 export class McpHttpTransport extends RpcTransport {
@@ -4599,10 +4571,11 @@ export class McpHttpTransport extends RpcTransport {
 			...(body && { 'Content-Type': 'application/json' }),
 			Accept: body ? `application/json, ${EVENTS}` : EVENTS,
 		}
-		const fixed = { method: body ? 'POST' : 'GET', body, headers, connect: MCP_CONNECT_TIMEOUT }
-		const socket = entry.socket && { socketPath: entry.socket }
+		const { socket: socketPath } = entry
+		const method = body ? 'POST' : 'GET'
+		const fixed = { method, body, headers, socketPath, connect: MCP_CONNECT_TIMEOUT }
 		for (let left = WEB_REDIRECTS; ; left--) {
-			const reply = await http.send({ ...request, ...fixed, ...socket, url: this.#url.href })
+			const reply = await http.send({ ...request, ...fixed, url: this.#url.href })
 			const { location } = reply.headers
 			if (!location || !/^30[12378]$/.test(`${reply.status}`)) return reply
 			reply.cancel()
@@ -4620,10 +4593,10 @@ export class McpHttpTransport extends RpcTransport {
 		this.#url = url
 	}
 
-	#fault({ status, headers }: HttpReply, text: string, session?: string) {
-		const { 'www-authenticate': challenge = '', 'content-type': type = 'no type' } = headers
+	#fault({ status, headers, type }: HttpReply, text: string, session?: string) {
+		const { 'www-authenticate': challenge = '' } = headers
 		const says = this.#excerpt(`${challenge.replace(/^bearer /i, '')} ${text}`)
-		const message = `${this.#url.host} answers ${status}, ${visible(type)}: ${says}`
+		const message = `${this.#url.host} answers ${status}, ${visible(type) || 'no type'}: ${says}`
 		if (session && status === 404) return new LinkError('session', `session not found: ${message}`)
 		if (![401, 403].includes(status)) return new LinkError('protocol', message)
 		return new LinkError('auth', message, { hint: 'It wants a sign-in or other headers.' })
@@ -4922,19 +4895,16 @@ export class McpRegistry {
 	}
 
 	async add(entry: McpEntry, source: string) {
-		const { name, transport, command, args, url, cwd, allow, deny, socket: uds } = entry
 		if (await this.check(entry)) return
-		const now = this.#now()
-		const plain = { name, transport, command, url, cwd, source, created: now, updated: now }
+		const { name, transport, command, url, cwd, socket: uds } = entry
+		const { args: args_json, allow: allow_json, deny: deny_json } = entry
+		const created = this.#now()
+		const lists = { args_json, allow_json, deny_json }
+		const plain = { name, transport, command, url, cwd, source, created, updated: created }
 		await this.#store.secrets.within(() => {
-			this.#db.insert('mcp_servers', {
-				...plain,
-				args_json: args,
-				env_json: this.#sealed(entry.env, 'mcp_servers', 'env_json', name),
-				headers_json: this.#sealed(entry.headers, 'mcp_servers', 'headers_json', name),
-				allow_json: allow,
-				deny_json: deny,
-			})
+			const env_json = this.#sealed(entry.env, 'mcp_servers', 'env_json', name)
+			const headers_json = this.#sealed(entry.headers, 'mcp_servers', 'headers_json', name)
+			this.#db.insert('mcp_servers', { ...plain, ...lists, env_json, headers_json })
 			for (const [key, value] of Object.entries({ ...entry.options, uds }))
 				if (value !== undefined) this.#setOption(name, key, value)
 		})
@@ -4986,7 +4956,6 @@ export class McpRegistry {
 			)
 		})
 
-	/** What is said of it, in any spelling. */
 	trusted = (server: string) => [...this.trusts()].find(([name]) => isSpelled(name, server))
 
 	trust = (server: string) => this.trusted(server)?.[1] ?? TRUSTED
@@ -5959,7 +5928,7 @@ const READ_LINES_MAX = 5_000
 const CLOSED_FOLDERS = ['.git', '.hg', '.svn', '.venv', '__pycache__', 'node_modules']
 
 const SECRET_FILE =
-	/(?:^|\/)(?:\.(?:git|tai|ssh|aws|kube|docker|gnupg)(?:\/.*)?|[^/]*\.env(?:\.(?!example$|sample$|template$).*)?(?:rc|~)?|\.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(?:\.json)?|id_(?:rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(?:pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
+	/(^|\/)(\.(git|tai|ssh|aws|kube|docker|gnupg)(\/.*)?|[^/]*\.env(\.(?!example$|sample$|template$).*)?(rc|~)?|\.(netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)|_netrc|credentials(\.json)?|id_(rsa|dsa|ecdsa|ed25519)[^/.]*|[^/]*\.(pem|key|p8|p12|pfx|jks|keystore|kdbx|ppk))$/i
 
 const isPublicName = (name: string) => !SECRET_FILE.test(name)
 
@@ -6001,12 +5970,9 @@ function imageType(bytes: Buffer) {
 }
 
 function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail) {
-	const text = bytes.toString()
-	if (isUtf8Text(bytes)) return text
+	if (isUtf8Text(bytes)) return bytes.toString()
 	const isWide = /^(fffe|feff)/.test(bytes.toString('hex', 0, 2))
-	const line = text.slice(0, text.indexOf('\ufffd')).split('\n').length
-	const text8 = `not UTF-8 on line ${line}, perhaps WINDOWS-1252`
-	const odd = imageType(bytes) ?? (bytes.includes(0) ? 'binary' : text8)
+	const odd = imageType(bytes) ?? (bytes.includes(0) ? 'binary' : 'not UTF-8')
 	const fault = `${what} is ${isWide ? 'UTF-16' : odd} (${formatBytes(bytes.length)})`
 	return failAs(fault, 'convert text with iconv -t UTF-8; --file takes images')
 }
@@ -6033,8 +5999,6 @@ export async function unifiedDiff(old: NamedText, fresh: NamedText, context = 3)
 	const patch = createTwoFilesPatch(old.name, fresh.name, old.text, fresh.text, '', '', options)
 	return patch?.replace(/\n$/, '') ?? `${fresh.name}: too different for a diff`
 }
-
-const joinParts = (parts: unknown[], by = '\n') => parts.filter(Boolean).join(by)
 
 const inBrackets = (remarks: unknown[]) => joinParts(remarks, '; ').replace(/^.+$/s, '[$&]')
 
@@ -6239,14 +6203,16 @@ const diffSide = (name: string, { kind, bytes }: FileState) => ({
 	text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
 })
 
-function changeLine({ shown, before, after }: Change) {
-	const made = before.kind === 'absent' ? 'created' : 'changed'
-	return `${after.kind === 'absent' ? 'deleted' : made} ${shown}`
+function changeList(changes: Change[]) {
+	const lines = changes.map(({ shown, before, after }) => {
+		const made = before.kind === 'absent' ? 'created' : 'changed'
+		return `${after.kind === 'absent' ? 'deleted' : made} ${shown}`
+	})
+	return lines.join('\n')
 }
 
-const changeList = (changes: Change[]) => changes.map(changeLine).join('\n')
-
 const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
+	annotations: DESTROYS,
 	preview: async (...call) => {
 		const { changes } = await row.run(...call)
 		const diffs = await Array.fromAsync(changes, ({ shown, before, after }) =>
@@ -6297,18 +6263,16 @@ const HUNK_SHAPE =
 const sideOf = (lines: string[], sign: string) =>
 	lines.filter((line) => ` ${sign}`.includes(line.charAt(0))).map((line) => line.slice(1))
 
-function recounted(patch: string) {
-	return patch.replace(HUNK_SHAPE, (_, from: string, to: string, body: string) => {
-		const lines = body.replace(/\n$/, '').split('\n')
-		const [old, fresh] = ['-', '+'].map((sign) => sideOf(lines, sign).length)
-		return `@@ -${from},${old} +${to},${fresh} @@\n${body}`
-	})
+function recounted(_: string, from: string, to: string, body: string) {
+	const lines = body.replace(/\n$/, '').split('\n')
+	const [old, fresh] = ['-', '+'].map((sign) => sideOf(lines, sign).length)
+	return `@@ -${from},${old} +${to},${fresh} @@\n${body}`
 }
 
 async function parseDiff(patch: string) {
 	const { parsePatch } = await import('diff')
 	try {
-		const files = parsePatch(recounted(withLf(patch)))
+		const files = parsePatch(withLf(patch).replace(HUNK_SHAPE, recounted))
 		const useful = files.filter(({ hunks, isGit }) => hunks[0] ?? isGit)
 		if (!useful[0]) fail('it has no hunk')
 		return useful.map((file) => {
@@ -6343,11 +6307,11 @@ async function patchedFile(file: FilePatch, { workspace, store }: ToolContext): 
 
 async function patchedText(whole: string, { hunks, name, ...file }: FilePatch, store: Store) {
 	const { applyPatch } = await import('diff')
-	const [, bom = '', text = ''] = /^(\ufeff?)([^]*)/.exec(whole) ?? []
+	const text = whole.replace(/^\ufeff/, '')
 	const patched = (n: number) =>
 		applyPatch(text, { ...file, hunks: hunks.slice(0, n) }, { fuzzFactor: 2 }) // as in patch(1)
 	const result = patched(hunks.length)
-	if (result !== false) return bom + result
+	if (result !== false) return whole.slice(0, whole.length - text.length) + result
 	const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
 	const near = nearestPlace(
 		store.redactor.redact(text),
@@ -6376,7 +6340,6 @@ export const EDIT_TOOLS = toolsOf('files', {
 			new: arg('The text in its place; may be empty.'),
 			replace_all: arg.flag('Every occurrence.'),
 		},
-		annotations: DESTROYS,
 		core: true,
 		run: async (args, { workspace, store: { redactor } }) => {
 			const target = await writeTarget(args.path, workspace)
@@ -6403,7 +6366,6 @@ export const EDIT_TOOLS = toolsOf('files', {
 			patch: arg('As git diff writes it.'),
 			dry_run: arg.flag('Only say what would change.'),
 		},
-		annotations: DESTROYS,
 		judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
 		paths: async ({ patch }) => {
 			const files = await parseDiff(patch).catch(() => []) // running it says what is wrong
@@ -6426,7 +6388,6 @@ export const EDIT_TOOLS = toolsOf('files', {
 			copy: arg.flag('Keep the original.'),
 			overwrite: arg.flag('Replace a file at `to`.'),
 		},
-		annotations: DESTROYS,
 		paths: ({ from, to }) => [from, to],
 		preview: async () => undefined,
 		run: async ({ copy, overwrite, ...args }, { workspace }) => {
@@ -6466,7 +6427,6 @@ export const EDIT_TOOLS = toolsOf('files', {
 			path: maybe(arg('Only calls that changed this path.')),
 			steps: arg.range([1, 50], 1, 'How many calls.'),
 		},
-		annotations: DESTROYS,
 		paths: () => [], // a call that changed `path` may have changed others
 		run: async ({ path: given, steps }, { workspace, store, session }) => {
 			const entries = await store.listUndo(session, steps, given && (await workspace.entry(given)))
@@ -6568,7 +6528,7 @@ async function splitGlob(pattern: string) {
 
 function compilePattern(pattern: string, ignoreCase: boolean) {
 	// Costs the square of a line's length.
-	const source = pattern.replace(/^(?:\.\*\??)+/, '')
+	const source = pattern.replace(/^(\.\*\??)+/, '')
 	const unicode = /\\[pPu]\{/.test(source) ? 'u' : '' // stricter
 	try {
 		return RegExp(source, (ignoreCase ? 'i' : '') + unicode)
@@ -6738,7 +6698,17 @@ export const SHELL_TOOLS = toolsOf('process', {
 		run: async ({ timeout_s: seconds, stdin, ...args }, context, signal) => {
 			const start = await commandStart(context, args)
 			const how = { argv: shellArgv(args.command), stdin, timeout: seconds * SECOND, signal }
-			return shellReply(await runCommand({ ...start, ...how }), seconds)
+			const { timedOut: timed_out, ...ended } = await runCommand({ ...start, ...how })
+			const { code: exit_code, stdout, stderr } = ended
+			const isError = timed_out || exit_code !== 0
+			const text = joinParts([
+				isError && `[${timed_out ? `timed out after ${seconds} s` : howEnded(ended)}]`,
+				stdout.trimEnd(),
+				stderr && `[stderr]\n${stderr.trimEnd()}`,
+				stdout + stderr === '' && '(no output)',
+			])
+			const structured = { exit_code, signal: ended.signal, stdout, stderr, timed_out }
+			return { text, isError, structured }
 		},
 	},
 	process_start: {
@@ -6800,31 +6770,11 @@ export const SHELL_TOOLS = toolsOf('process', {
 	},
 })
 
-async function commandStart(
-	{ world, workspace, store }: ToolContext,
-	{
-		command,
-		cwd = '.',
-		env,
-	}: { command: string } & Loose<{ cwd: string; env: Record<string, string> }>,
-) {
-	const real = await workspace.read(cwd)
-	return { command, cwd: real, env: childEnv(world, store.redactor, env), world }
-}
+type CommandLine = { command: string } & Loose<{ cwd: string; env: Record<string, string> }>
 
-function shellReply(result: RunResult, seconds: number) {
-	const { code, signal, stdout, stderr, timedOut } = result
-	const isError = timedOut || code !== 0
-	const said = stdout + stderr
-	const text = joinParts([
-		isError && `[${timedOut ? `timed out after ${seconds} s` : howEnded(result)}]`,
-		said.includes('\ufffd') && '[bytes that are no UTF-8 stand as \ufffd]',
-		stdout.trimEnd(),
-		stderr && `[stderr]\n${stderr.trimEnd()}`,
-		said === '' && '(no output)',
-	])
-	const structured = { exit_code: code, signal, stdout, stderr, timed_out: timedOut }
-	return { text, isError, structured }
+async function commandStart({ world, workspace, store }: ToolContext, asked: CommandLine) {
+	const cwd = await workspace.read(asked.cwd ?? '.')
+	return { ...asked, cwd, env: childEnv(world, store.redactor, asked.env), world }
 }
 
 async function outputReply(one: BackgroundProcess, since: number, ms: number, signal: AbortSignal) {
@@ -9395,7 +9345,7 @@ export const denyPrompter: Prompter = {
 //#region §markdown: an answer on a terminal
 //
 // 1. Words are never lost, doubled or reordered. What is unknown or too deep is shown as written.
-// 2. Each word is styled alone, after terminalText.
+// 2. Each word is styled alone, after terminalText, which entities would pass.
 // 3. A block is drawn when nothing that follows can change it.
 // Not here: pipes, which get the answer's own bytes (§turn).
 
@@ -9425,10 +9375,16 @@ function paintText(text: string, { color, styles }: Page, ...more: InspectColor[
 	return color ? shown.replace(/\S+/g, (word) => style(word, ...styles, ...more)) : shown
 }
 
+const ENTITIES: Record<string, string> = { lt: '<', gt: '>', quot: '"', amp: '&' }
+
 type Draw<Result> = Record<string, (token: Tokens.Generic, page: Page) => Result>
 
 const INLINES: Draw<string> = {
-	text: ({ text, tokens }, page) => (tokens ? drawInlines(tokens, page) : paintText(text, page)),
+	text: ({ text, tokens }, page) => {
+		if (tokens) return drawInlines(tokens, page)
+		const plain = text.replace(/&(lt|gt|quot|amp);/g, (_: string, name: string) => ENTITIES[name])
+		return paintText(plain, page)
+	},
 	escape: ({ text }, page) => paintText(text, page),
 	strong: ({ tokens }, page) => drawInlines(tokens, page, 'bold'),
 	em: ({ tokens }, page) => drawInlines(tokens, page, 'italic'),

@@ -220,11 +220,11 @@ t.test('what is wrong is told with its place and its remedy', async (t) => {
   const cases: [Places, RegExp][] = [
     [
       { home: 'model = "a"\nmax_steps = [1, 2\nx = 3' },
-      /home\/config.toml:3:1: Invalid TOML document: expected comma or end of structure$/,
+      /home\/config.toml: line 3, column 1: Invalid TOML document: expected comma or end of structure$/,
     ],
     [
       { project: 'model = ' },
-      /project\/.tai\/config.toml:1:\d+: Invalid TOML document: invalid value$/,
+      /project\/.tai\/config.toml: line 1, column \d+: Invalid TOML document: invalid value$/,
     ],
     [
       { home: 'max_steps = "five"' },

@@ -462,7 +462,6 @@ enabled = false
       ...http,
       headers: { Authorization: 'Bearer ${TOKEN}', 'X-A': '1', 'X-B': '${B_VAR}' },
       enabled: false,
-      options: { bearerTokenEnv: 'TOKEN' },
     },
   ])
   const told = notes.join('\n')

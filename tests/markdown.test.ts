@@ -36,7 +36,11 @@ t.test('blocks as they look at 40 columns', async (t) => {
     ['code', '```js\nif (a)\n\tb\n\n  c\n```', '  if (a)\n  \tb\n\n    c\n'],
     ['code with a title', '```ts title=a.ts\nx\n```', '  x\n'],
     ['HTML', '<div>\nx\n</div>', '<div>\nx\n</div>\n'],
-    ['entities, as written', 'a &lt; b', 'a &lt; b\n'],
+    [
+      'entities',
+      'a &lt; b &amp;&amp; c &quot;d&quot; &nosuch; &valueOf;',
+      'a < b && c "d" &nosuch; &valueOf;\n',
+    ],
   ]
   for (const [name, source, shown] of table)
     t.equal(await renderMarkdown(source, plain), shown, name)
