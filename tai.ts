@@ -2424,7 +2424,7 @@ const isPrivateName = (name: string) =>
 
 /** Without keys, `TAI_*` and known secrets. */
 export function childEnv({ env }: World, redactor: Redactor, extra: Record<string, string> = {}) {
-	refuseMarks('a variable', JSON.stringify(extra))
+	for (const name in extra) refuseMarks(`the variable ${visible(name)}`, `${extra[name]}`)
 	const inherited = Object.entries(env).filter(
 		([name, value = '']) => !isPrivateName(name) && !redactor.knows(value),
 	)
@@ -4956,7 +4956,11 @@ export class McpRegistry {
 			)
 		})
 
-	trusted = (server: string) => [...this.trusts()].find(([name]) => isSpelled(name, server))
+	/** In any spelling. */
+	trusted = (server: string) =>
+		this.once(`trust of ${server}`, () =>
+			[...this.trusts()].find(([name]) => isSpelled(name, server)),
+		)
 
 	trust = (server: string) => this.trusted(server)?.[1] ?? TRUSTED
 
@@ -5104,9 +5108,9 @@ const fitsGlob = (globs: string[], ...names: string[]) =>
 	})
 
 function pictureIn({ type, mimeType, data }: JsonObject) {
+	if (type !== 'image') return undefined
 	const [mime, base64] = [plainText(mimeType), plainText(data)]
 	const fits =
-		type === 'image' &&
 		/^image\/(?:png|jpeg|gif|webp)$/.test(mime) &&
 		base64.length < PICTURE_MAX &&
 		/^[A-Za-z0-9+/]+={0,2}$/.test(base64)
@@ -5970,9 +5974,11 @@ function imageType(bytes: Buffer) {
 }
 
 function decodeText(bytes: Buffer, what: string, failAs: typeof failUsage = fail) {
-	if (isUtf8Text(bytes)) return bytes.toString()
+	const text = bytes.toString()
+	if (isUtf8Text(bytes)) return text
+	const line = text.split('\ufffd', 1)[0]?.split('\n').length
 	const isWide = /^(fffe|feff)/.test(bytes.toString('hex', 0, 2))
-	const odd = imageType(bytes) ?? (bytes.includes(0) ? 'binary' : 'not UTF-8')
+	const odd = imageType(bytes) ?? (bytes.includes(0) ? 'binary' : `not UTF-8 on line ${line}`)
 	const fault = `${what} is ${isWide ? 'UTF-16' : odd} (${formatBytes(bytes.length)})`
 	return failAs(fault, 'convert text with iconv -t UTF-8; --file takes images')
 }

@@ -77,8 +77,8 @@ t.test('read_file names what it cannot show, and what to do', async (t) => {
   const { call, root } = await bench(t, { sub: { 'index.ts': 'x' }, 'readme.md': 'x' })
   const files: [string, Buffer, RegExp][] = [
     ['utf16', Buffer.from('\ufeffhello', 'utf16le'), /utf16 is UTF-16 \(12 B\)\n.*iconv/],
-    ['latin1', Buffer.from('one\ncaf\xe9\n', 'latin1'), /latin1 is not UTF-8 \(/],
-    ['cut', Buffer.from('gr\u00fc').subarray(0, 3), /cut is not UTF-8 \(/],
+    ['latin1', Buffer.from('one\ncaf\xe9\n', 'latin1'), /latin1 is not UTF-8 on line 2 \(/],
+    ['cut', Buffer.from('gr\u00fc').subarray(0, 3), /cut is not UTF-8 on line 1 \(/],
     ['nul', Buffer.from('a\0b'), /nul is binary \(3 B\)/],
   ]
   for (const [name, bytes, expected] of files) {

@@ -102,7 +102,7 @@ t.test('what is no text, or too much, is refused by name', together, async (t) =
     [`head -c 20000 '${process.execPath}' |`, /^stdin is binary \(19\.5 KB\)/],
     [`printf hello | gzip |`, /^stdin is binary/],
     [`printf '\\xff\\xfeh\\0i\\0' |`, /^stdin is UTF-16 .*\n.*iconv/],
-    [`printf 'caf\\xe9' |`, /^stdin is not UTF-8 \(4 B\)\n.*iconv/],
+    [`printf 'caf\\xe9' |`, /^stdin is not UTF-8 on line 1 \(4 B\)\n.*iconv/],
     [`printf 'a\\0b' |`, /^stdin is binary/],
     [`head -c 9000000 /dev/zero |`, /^stdin is larger than 8\.0 MB\n.*--file/],
   ]
