@@ -257,6 +257,7 @@ export const GRANT_SESSION_TTL = 8 * HOUR // of a grant for the session
 
 export const STORE_GLANCE = 5 // what other processes wrote is seen so late
 export const STORE_BUSY = 10 * SECOND // for another writer
+export const STORE_WAL = 4_000 // pages (16 MB), then merged
 export const SECRET_MIN = 6 // characters; shorter is too common
 export const SECRET_LINE_MIN = 10 // characters of a line of one; shorter stays
 export const RECORD_PREVIEW = 2 * KB // beside a record's id
@@ -759,17 +760,9 @@ async function resultOf<T, R>(events: AsyncGenerator<T, R>, see?: (event: T) => 
 	}
 }
 
-const awake = { until: 0 }
-
 /** What comes soon is met sooner than by a sleeper. */
-function stayAwake() {
-	const isAsleep = awake.until === 0
-	const turn = () => {
-		if (performance.now() < awake.until) setImmediate(turn)
-		else awake.until = 0
-	}
-	awake.until = performance.now() + MCP_AWAKE
-	if (isAsleep) setImmediate(turn)
+function stayAwake(until = performance.now() + MCP_AWAKE) {
+	if (performance.now() < until) setImmediate(stayAwake, until)
 }
 
 /** Opened when first asked for, and where it was of another key. */
@@ -1466,7 +1459,8 @@ export async function openDb(file: string, migrations = MIGRATIONS) {
 		migrateDb(db, migrations)
 		await useWal(db)
 		// A power cut may take the last moments; no REPLACE gets around a forbidden deletion.
-		db.exec('PRAGMA synchronous = NORMAL; PRAGMA secure_delete = 1; PRAGMA recursive_triggers = 1')
+		db.exec(`PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${STORE_WAL};
+			PRAGMA secure_delete = 1; PRAGMA recursive_triggers = 1`)
 		return db
 	} catch (error) {
 		db.close()
@@ -4782,14 +4776,11 @@ export class McpClient {
 		const how = { wait: MCP_CALL_TIMEOUT, ...options, ...modern }
 		const full = isModern ? { ...params, _meta: MODERN_META } : params
 		const ask = () => this.#transport.request(method, full, how)
-		let result
-		try {
-			result = await ask()
-		} catch (error) {
-			if (Object(error).kind !== 'session') throw error
+		const result = await ask().catch(async (error) => {
+			if (error.kind !== 'session') throw error
 			await this.#greet(how.signal)
-			result = await ask()
-		}
+			return ask()
+		})
 		if (result['resultType'] !== 'input_required') return result
 		noMcp(`${method} asks for input that tai does not give`)
 	}
@@ -7794,8 +7785,8 @@ const momentsOf = lazy((_minute: number) => new Map<string, ReturnType<typeof mo
 function nowIn(zone: string, now: number) {
 	const moments = momentsOf(Math.floor(now / MINUTE))
 	const moment = moments.getOrInsertComputed(zone, () => momentIn(zone, now))
-	const seconds = `${Math.floor(now / SECOND) % 60}`.padStart(2, '0')
-	const iso = `${moment.iso.slice(0, 17)}${seconds}${moment.iso.slice(19)}`
+	const seconds = `${100 + (Math.floor(now / SECOND) % 60)}`.slice(1)
+	const iso = moment.iso.slice(0, 17) + seconds + moment.iso.slice(19)
 	return { ...moment, iso, unix_ms: now }
 }
 
@@ -10879,7 +10870,7 @@ function ownSessions(app: App) {
 
 /** Who may come in, and what they are answered. */
 export class McpServeContext extends copying<ServeParts>() {
-	sessions = new Map<string, McpSession>() // the longest unused first
+	sessions = new Map<string, McpSession>()
 	list
 	toolCount
 
@@ -10910,8 +10901,6 @@ export class McpServeContext extends copying<ServeParts>() {
 		const session = this.sessions.get(id) ?? this.#adopt(id)
 		if (!session || this.#isOver(session)) return undefined
 		this.#touch(session)
-		this.sessions.delete(id)
-		this.sessions.set(id, session)
 		return session
 	}
 
@@ -11009,11 +10998,15 @@ export class McpServeContext extends copying<ServeParts>() {
 		const [random = '', made = ''] = id.split('.', 2)
 		if (this.#signed(`${random}.${made}`) !== id) return undefined
 		if (this.sessions.size >= MCP_SESSIONS_MAX) {
-			const idle = this.sessions.values().find((it) => it.isIdle)
-			this.sessions.delete(idle?.id ?? failRpc('busy', `${MCP_SESSIONS_MAX} sessions are at work`))
+			const idle = [...this.sessions.values()].filter((it) => it.isIdle)
+			const [oldest] = idle.toSorted((a, b) => a.seen - b.seen)
+			if (!oldest) failRpc('busy', `${MCP_SESSIONS_MAX} sessions are at work`)
+			this.sessions.delete(oldest.id)
 		}
 		const seat = idLetters(Buffer.from(random, 'base64url').subarray(0, ID_BYTES))
-		return new McpSession(this.app, id, seat, parseInt(made, 36))
+		const session = new McpSession(this.app, id, seat, parseInt(made, 36))
+		this.sessions.set(id, session)
+		return session
 	}
 
 	/** A late call must not bring back what another server has ended. */
@@ -11236,8 +11229,7 @@ function answerText(answer: HttpAnswer) {
 	const { status, body = '' } = answer
 	const { STATUS_CODES: reasons } = builtin('node:http')
 	let head = `HTTP/1.1 ${status} ${reasons[status]}\r\n`
-	const headers: Record<string, unknown> = headersOf(answer)
-	for (const name in headers) head += `${name}: ${headers[name]}\r\n`
+	for (const [name, value] of Object.entries(headersOf(answer))) head += `${name}: ${value}\r\n`
 	const alive = `Connection: keep-alive\r\nKeep-Alive: timeout=${MCP_KEEP_ALIVE / SECOND}`
 	const date = dateOf(Math.floor(Date.now() / SECOND))
 	return `${head}Date: ${date}\r\n${alive}${HEAD_END}${body}`

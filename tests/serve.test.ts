@@ -247,10 +247,11 @@ t.test('idleness ends what a session has started, but no call that runs', async 
 t.test(
   'the longest unused session makes room; when all are at work the next is told so',
   async (t) => {
-    const { context, ask } = await inside(t)
+    const { context, ask, clock } = await inside(t)
     const ids = Array.from({ length: MCP_SESSIONS_MAX }, () => context.newSession())
     for (const id of ids) context.session(id)
     const [first = '', second = ''] = ids
+    clock.now += 1
     context.session(first)
     const kept = context.session(first)
     context.session(context.newSession())
