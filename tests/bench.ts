@@ -125,7 +125,7 @@ async function size(): Promise<Row[]> {
 const TIME: Load['asks'] = ['tools/call', { name: 'time_now', arguments: { tz: 'UTC' } }]
 const LIST: Load['asks'] = ['tools/list', {}]
 const [ONE, MANY] = [1, 16] // connections
-const [WARM, WARM_MOST] = [5_000, 5_000] // calls that let a server compile what it uses; ms
+const [WARM, WARM_MOST] = [30_000, 5_000] // calls that let a server compile what it uses; ms
 const SERVED_KEY = 'the-key-of-the-bench'
 
 /** Calls of the served tools, beside the official SDK's server and one that does nothing. */
@@ -174,7 +174,7 @@ async function servedMemory(): Promise<Row[]> {
 }
 
 const CALLS = 50 // of a block, whose median is one figure
-const WARM_BLOCKS = 5 // not counted
+const WARM_BLOCKS = 20 // not counted: until both have compiled what they use
 
 /** A call of a server's tool with all that tai does about it (approval, drift, redaction, audit),
  * beside the official client alone; each has its own server, and they take turns. */
