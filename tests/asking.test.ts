@@ -181,6 +181,24 @@ t.test('time_now tells the time in a zone, and counts on from it', async (t) => 
     await t.rejects(use(context, 'time_now', args), { message }, JSON.stringify(args))
 })
 
+t.test('time_now keeps up with the clock, also where a zone changes', async (t) => {
+  const context = await open(t)
+  const seen: [now: string, tz: string, text: string][] = [
+    ['2026-03-29T00:59:50.999Z', 'Europe/Berlin', 'now 2026-03-29T01:59:50+01:00'],
+    ['2026-03-29T00:59:59Z', 'Europe/Berlin', 'now 2026-03-29T01:59:59+01:00'],
+    ['2026-03-29T00:59:59Z', '-00:30', 'now 2026-03-29T00:29:59-00:30'],
+    ['2026-03-29T01:00:00Z', 'Europe/Berlin', 'now 2026-03-29T03:00:00+02:00'],
+    ['2026-03-29T01:00:09Z', 'Europe/Berlin', 'now 2026-03-29T03:00:09+02:00'],
+    ['2026-03-29T00:59:07Z', 'Europe/Berlin', 'now 2026-03-29T01:59:07+01:00'],
+  ]
+  for (const [time, tz, text] of seen) {
+    const world = { ...context.world, now: () => Date.parse(time) }
+    const said = await use({ ...context, world }, 'time_now', { tz })
+    t.match(said.text, text)
+    t.match(said.structured, { now: { unix_ms: Date.parse(time) } })
+  }
+})
+
 t.test('system_info tells the machine and never the environment', async (t) => {
   const env = {
     PATH: process.env['PATH'] ?? '',
