@@ -139,7 +139,7 @@ import type {
 	IncomingHttpHeaders,
 	IncomingMessage,
 	RequestListener,
-	RequestOptions,
+	RequestOptions
 } from 'node:http'
 import type { Token, Tokens } from 'marked'
 import type { AddressInfo, Socket } from 'node:net'
@@ -165,7 +165,7 @@ export const EXIT = {
 	limit: 4, // of steps or cost
 	denied: 5, // so there is no answer
 	invalid: 6, // input or output
-	interrupted: 130, // 128 + SIGINT
+	interrupted: 130 // 128 + SIGINT
 } as const
 
 export const SECOND = 1_000
@@ -345,7 +345,7 @@ export const MODES = [
 	'workspace-write',
 	'prompt',
 	'allow',
-	'danger-full-access',
+	'danger-full-access'
 ] as const
 export type Mode = (typeof MODES)[number]
 
@@ -665,7 +665,7 @@ export class Reader {
 	object = () => this.#as<JsonObject>('an object', isObject(this.value))
 	list = () =>
 		this.#as<unknown[]>('a list', Array.isArray(this.value)).map(
-			(item, i) => new Reader(item, `${this.where}[${i}]`),
+			(item, i) => new Reader(item, `${this.where}[${i}]`)
 		)
 	optional = <T>(read: (reader: Reader) => T) => (this.value == null ? undefined : read(this))
 
@@ -814,14 +814,14 @@ const SECRET_SHAPES = {
 	jwt: /()\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}/g,
 	'url-password': /([a-z0-9+.-]:\/\/[^\s/:@]+:)[^\s/@]{6,}(?=@)/g,
 	'query-secret':
-		/([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi,
+		/([?&](?:api_?key|access_token|token|secret|password|client_secret|sig|signature)=)[^\s&#"'<>]{6,}/gi
 }
 
 const ANY_SHAPE = RegExp(
 	Object.values(SECRET_SHAPES)
 		.map(({ source }) => source)
 		.join('|'),
-	'i',
+	'i'
 )
 
 export const looksSecret = (name: string) =>
@@ -904,7 +904,7 @@ export class Redactor {
 				const rest = held
 				held = ''
 				return rest
-			},
+			}
 		}
 	}
 
@@ -955,7 +955,7 @@ const SETTING_SHAPES = {
 	'whole number from 1 to 99999': /^[1-9]\d{0,4}$/, // timers end at 24 days
 	'whole number from 1': /^0*[1-9]\d{0,14}$/,
 	'port from 0 to 65535': /^([0-5]?\d{1,4}|6([0-4]\d{3}|5([0-4]\d\d|5([0-2]\d|3[0-5]))))$/,
-	'set of tables': /^/,
+	'set of tables': /^/
 }
 
 // biome-ignore format: a table, with the default ('': none) and what a project file may do (nothing)
@@ -994,7 +994,7 @@ const dashed = (key: string) => key.replaceAll('_', '-')
 /** No `project` where its `.tai` is the home. */
 export function configPaths(world: World, root: string) {
 	const [home = '', project] = [world.home, path.join(root, '.tai')].map((folder) =>
-		path.join(attempt(() => fs.realpathSync(folder)) ?? folder, 'config.toml'),
+		path.join(attempt(() => fs.realpathSync(folder)) ?? folder, 'config.toml')
 	)
 	return { home, project: project === home ? undefined : project }
 }
@@ -1144,13 +1144,13 @@ const KEYCHAINS = {
 	darwin: [
 		'security find-generic-password -s tai -a ID -w',
 		'security -i',
-		'add-generic-password -U -s tai -a ID -w KEY\n',
+		'add-generic-password -U -s tai -a ID -w KEY\n'
 	],
 	linux: [
 		'secret-tool lookup service tai account ID',
 		'secret-tool store --label=tai service tai account ID',
-		'KEY',
-	],
+		'KEY'
+	]
 } as const
 
 function askKeychain({ platform, env }: World, id: string, key?: Buffer) {
@@ -1243,7 +1243,7 @@ const VAULT_FAULTS = {
 	readonly: ['cannot be written', 'check who owns TAI_HOME', 8, 'EACCES', 'EPERM', 'EROFS'],
 	full: ['cannot grow: the disk is full', 'free some space', 13, 'ENOSPC', 'EDQUOT'],
 	busy: ['is busy: another tai keeps writing', 'wait for it, or end it', 5, 6],
-	broken: ['cannot be opened or read', 'check that TAI_HOME is a folder', 10, 14],
+	broken: ['cannot be opened or read', 'check that TAI_HOME is a folder', 10, 14]
 } as const
 
 /** When `readonly`, Store.memory may stand in. */
@@ -1298,7 +1298,7 @@ const FIRST_TABLES = {
 	approvals: `id*, tool, scope IN ('once', 'session', 'always', 'deny'), mode?, digest?, session?,
     root?, paths, commands, created#, expires#?`,
 	undo: `n#*, session, "group", path, kind IN ('file', 'folder', 'link', 'absent'),
-    mode#?, after?, created#, before BLOB`,
+    mode#?, after?, created#, before BLOB`
 }
 
 function createTable([name, said]: [string, string]) {
@@ -1342,7 +1342,7 @@ END;
 CREATE TRIGGER audit_never_changed BEFORE UPDATE ON audit ${REFUSE}
 CREATE TRIGGER audit_never_removed BEFORE DELETE ON audit ${REFUSE}`,
 	`DROP TRIGGER IF EXISTS audit_added; ${createTable(['mcp_sessions', 'id*, seen#, ended#'])}`,
-	'ALTER TABLE sessions ADD COLUMN switched TEXT',
+	'ALTER TABLE sessions ADD COLUMN switched TEXT'
 ]
 
 export type SqlValue = string | number | Uint8Array | readonly string[] | undefined
@@ -1358,7 +1358,7 @@ const toColumn = (value: SqlValue) =>
 function tableRow<T>(row: object) {
 	const pairs = Object.entries(row).map(([name, value]) => [
 		name,
-		value && JSON_COLUMN.test(name) ? JSON.parse(value) : (value ?? undefined),
+		value && JSON_COLUMN.test(name) ? JSON.parse(value) : (value ?? undefined)
 	])
 	return Object.fromEntries(pairs) as T
 }
@@ -1384,7 +1384,7 @@ export class Db {
 		withFaults(this.file, () =>
 			this.#prepared(sql)
 				.all(...values.map(toColumn))
-				.map(tableRow<T>),
+				.map(tableRow<T>)
 		)
 
 	get = <T>(sql: Sql, ...values: SqlValue[]) => this.all<T>(sql, ...values)[0]
@@ -1438,7 +1438,7 @@ export class Db {
 
 	#prepared = (sql: Sql) =>
 		this.#statements.getOrInsertComputed(sql, () =>
-			this.#connection.prepare([sql].flat().join('?')),
+			this.#connection.prepare([sql].flat().join('?'))
 		)
 }
 
@@ -1620,7 +1620,7 @@ const SEALED_COLUMNS = [
 	['mcp_servers', 'env_json', 'name'],
 	['mcp_servers', 'headers_json', 'name'],
 	['mcp_tokens', 'value', 'server', 'kind'],
-	['mcp_trust', 'value', 'server'],
+	['mcp_trust', 'value', 'server']
 ] as const
 
 export const columnSlot = (table: string, column: string, ...keys: string[]) =>
@@ -1793,7 +1793,7 @@ const RECORD_SEARCH = [
     ORDER BY bm25(records_fts, 4, 1, 2), updated DESC LIMIT ?4`,
 	`${RECORD_HITS} FROM records r
     WHERE (?1 = '[]' OR ${RECORD_PARTS} > 0) AND ${RECORD_FILTER}
-    ORDER BY ${RECORD_PARTS} DESC, updated DESC, seq DESC LIMIT ?4`,
+    ORDER BY ${RECORD_PARTS} DESC, updated DESC, seq DESC LIMIT ?4`
 ]
 
 const SESSION_ROWS = `SELECT s.*,
@@ -1804,7 +1804,7 @@ const SESSION_SEARCH = [
     SELECT session FROM messages_fts f JOIN messages m ON m.seq = f.rowid
     WHERE messages_fts MATCH ?3) ORDER BY ${NEWEST} LIMIT ?2`,
 	`${SESSION_ROWS} WHERE ?1 = '[]' OR ${termsIn('title')} > 0 OR id IN (
-    SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ORDER BY ${NEWEST} LIMIT ?2`,
+    SELECT session FROM messages WHERE ${termsIn('message_json')} > 0) ORDER BY ${NEWEST} LIMIT ?2`
 ]
 
 type ProfileRow = { name: string; created: number } & Loose<
@@ -2340,7 +2340,7 @@ function spawnHead({ argv, cwd, env, stdin = 'ignore' }: StartOptions) {
 		env,
 		stdio: [stdin, 'pipe', 'pipe'],
 		detached: process.platform !== 'win32',
-		windowsVerbatimArguments: program === 'cmd.exe',
+		windowsVerbatimArguments: program === 'cmd.exe'
 	})
 }
 
@@ -2368,7 +2368,7 @@ function textWindow(headMax: number, tailMax: number) {
 			const end = newest(tailMax)
 			const left = total - byteLength(head + end)
 			return left === 0 ? head + end : `${head}\n[... ${left} bytes left out ...]\n${end}`
-		},
+		}
 	}
 }
 
@@ -2398,7 +2398,7 @@ export async function runCommand({ stdin, signal, ...options }: RunOptions) {
 		...(group.exit ?? { code: null, signal: 'SIGKILL' }),
 		stdout: out.whole(),
 		stderr: err.whole(),
-		timedOut,
+		timedOut
 	}
 }
 
@@ -2420,7 +2420,7 @@ const isPrivateName = (name: string) =>
 export function childEnv({ env }: World, redactor: Redactor, extra: Record<string, string> = {}) {
 	for (const name in extra) refuseMarks(`the variable ${visible(name)}`, `${extra[name]}`)
 	const inherited = Object.entries(env).filter(
-		([name, value = '']) => !isPrivateName(name) && !redactor.knows(value),
+		([name, value = '']) => !isPrivateName(name) && !redactor.knows(value)
 	)
 	return { ...Object.fromEntries(inherited), ...extra }
 }
@@ -2482,7 +2482,7 @@ function inBackground(id: string, label: string, group: ChildGroup, redactor: Re
 			if (!stdin?.writable) fail(`${id} has ended, or its stdin is closed`)
 			stdin.write(text)
 			if (eof) stdin.end()
-		},
+		}
 	}
 }
 
@@ -2604,7 +2604,7 @@ const NETWORK_FAULTS: [RegExp, string, hint?: string][] = [
 	[/^ERR_INVALID/, 'a header holds what HTTP cannot carry'],
 	[/^ERR_TLS_CERT_ALT/, 'its certificate is for another name'],
 	[UNKNOWN_CA, 'its certificate is of an unknown CA', 'Set NODE_EXTRA_CA_CERTS to its PEM file.'],
-	[/^(EPROTO|ERR_SSL)/, 'it does not speak TLS'],
+	[/^(EPROTO|ERR_SSL)/, 'it does not speak TLS']
 ]
 
 const FRAMING = /^(content-length|transfer-encoding|connection|upgrade|te|proxy-.*)$/i
@@ -2628,7 +2628,7 @@ const hostOf = (url: URL) => url.hostname.replace(/^\[|\]$|\.$/g, '')
 
 const LOCALHOST = [
 	{ address: '127.0.0.1', family: 4 },
-	{ address: '::1', family: 6 },
+	{ address: '::1', family: 6 }
 ]
 
 /** Keeps connections until `close`. */
@@ -2732,7 +2732,7 @@ function firstHop(request: HttpRequest) {
 	const headers: Record<string, string> = {
 		'user-agent': `tai/${VERSION}`,
 		'accept-encoding': 'gzip, br',
-		...request.headers,
+		...request.headers
 	}
 	const framing = Object.keys(headers).find((name) => FRAMING.test(name))
 	if (!framing) return { ...request, url, headers }
@@ -2774,7 +2774,7 @@ function replyTo(hop: HttpHop, raw: IncomingMessage) {
 		body,
 		bytes,
 		text,
-		cancel: () => void raw.destroy(new HttpError('cut', 'the reply was given up')),
+		cancel: () => void raw.destroy(new HttpError('cut', 'the reply was given up'))
 	}
 }
 
@@ -2936,28 +2936,28 @@ export const PROVIDERS: Provider[] = [
 	hosted('openai', 'https://api.openai.com/v1', 'gpt-5', { baseEnv: 'OPENAI_BASE_URL' }),
 	hosted('anthropic', 'https://api.anthropic.com', 'claude-sonnet-4-5', {
 		dialect: 'anthropic',
-		baseEnv: 'ANTHROPIC_BASE_URL',
+		baseEnv: 'ANTHROPIC_BASE_URL'
 	}),
 	hosted('gemini', 'https://generativelanguage.googleapis.com/v1beta/openai', 'gemini-2.5-flash', {
 		keys: ['GEMINI_API_KEY', 'GOOGLE_API_KEY'],
 		refuses: /^(empty-schema|additionalProperties|const|prefixItems|exclusiveM.*)$/,
-		returns: 'extra_content',
+		returns: 'extra_content'
 	}),
 	hosted('openrouter', 'https://openrouter.ai/api/v1', 'openrouter/auto', {
-		returns: 'reasoning_details',
+		returns: 'reasoning_details'
 	}),
 	hosted('groq', 'https://api.groq.com/openai/v1', 'openai/gpt-oss-120b'),
 	hosted('mistral', 'https://api.mistral.ai/v1', 'mistral-medium-latest', {
 		refuses: /^stream_options$/,
-		callIds: /^[A-Za-z0-9]{9}$/,
+		callIds: /^[A-Za-z0-9]{9}$/
 	}),
 	hosted('deepseek', 'https://api.deepseek.com/v1', 'deepseek-chat', {
-		returns: 'reasoning_content',
+		returns: 'reasoning_content'
 	}),
 	hosted('xai', 'https://api.x.ai/v1', 'grok-4'),
 	...Object.entries({ ollama: 11434, lmstudio: 1234, llamacpp: 8080, vllm: 8000 }).map(
-		([name, port]) => hosted(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] }),
-	),
+		([name, port]) => hosted(name, `http://127.0.0.1:${port}/v1`, undefined, { keys: [] })
+	)
 ]
 
 /** Tokens, by the first part of `provider/model` that fits. */
@@ -2966,7 +2966,7 @@ const WINDOWS = Object.entries({
 	'gpt-4.1': 1_047_576,
 	'gemini-': 1_047_576,
 	'grok-4': 256_000,
-	claude: 200_000,
+	claude: 200_000
 })
 
 const NOT_CHAT =
@@ -3085,7 +3085,7 @@ export async function listModels(
 	http: HttpClient,
 	at: Endpoint,
 	signal?: AbortSignal,
-	wait = MODEL_LIST_TIMEOUT,
+	wait = MODEL_LIST_TIMEOUT
 ) {
 	const { name } = at.provider
 	try {
@@ -3130,13 +3130,13 @@ const FAILURES: [RegExp, ModelError['kind'], string][] = [
 	[
 		/^413|context[_ ](length|size|limit|window)|is too long|maximum (context|prompt|number of tok)/,
 		'context',
-		'it no longer fits: begin anew, or send less',
+		'it no longer fits: begin anew, or send less'
 	],
 	[
 		/^(408|409|425|429|5..)|(overloaded|server|api|unavailable|timeout)_error|rate_limit/,
 		'busy',
-		'try again later, or another model: -m',
-	],
+		'try again later, or another model: -m'
+	]
 ]
 const REFUSED_HINT = 'check the key (tai doctor) and the name of the model (tai model list)'
 
@@ -3165,7 +3165,7 @@ type CallDraft = { index: Wire; id: string; name: string; args: string; extra?: 
 const STOPS: [RegExp, StopReason, string?][] = [
 	[/^(length|max_tokens|model_context_window_exceeded)$/, 'length', 'cut off at the output limit'],
 	[/^(content_filter|refusal)$/, 'filter', "stopped by the provider's content filter"],
-	[/./, 'end'],
+	[/./, 'end']
 ]
 
 /** As far as it has arrived. */
@@ -3235,7 +3235,7 @@ export class StreamDecoder {
 		if (!this.text.trim() && !calls[0])
 			throw new ModelError(`sent an empty response: ${how ?? 'not a word'}`, {
 				kind: said === 'filter' ? 'refused' : 'empty',
-				hint: 'ask otherwise, or another model: -m',
+				hint: 'ask otherwise, or another model: -m'
 			})
 		if (how) this.#tell('notice', `the answer was ${how}`)
 		const stop = said === 'end' && calls[0] ? 'calls' : said
@@ -3340,7 +3340,7 @@ function addCallPiece(piece: Record<string, Wire>, { calls }: StreamDecoder) {
 	const { name, arguments: args } = asObject(piece['function'])
 	const [id, indexed] = [asText(piece['id']), typeof index === 'number']
 	const last = calls.findLast(
-		(each) => (!indexed || each.index === index) && (!id || !each.id || each.id === id),
+		(each) => (!indexed || each.index === index) && (!id || !each.id || each.id === id)
 	)
 	const repeats = (indexed || id) && name === last?.name && !parseObject(last?.args ?? '')
 	const fresh = { index, id, name: '', args: '' }
@@ -3368,13 +3368,13 @@ function encodeOpenAi({ messages, tools }: ChatRequest, { provider, model }: Mod
 		stream: true,
 		messages: system ? [{ role: 'system', content: system }, ...said] : said,
 		stream_options: refuses.test('stream_options') ? undefined : { include_usage: true },
-		tools: offered[0] && offered,
+		tools: offered[0] && offered
 	}
 }
 
 const openAiPicture = ({ mime, base64 }: Image) => ({
 	type: 'image_url',
-	image_url: { url: `data:${mime};base64,${base64}` },
+	image_url: { url: `data:${mime};base64,${base64}` }
 })
 
 function openAiMessages(messages: Spoken[], provider: Provider) {
@@ -3399,19 +3399,19 @@ function openAiAssistant(message: AssistantMessage, { returns = '' }: Provider) 
 	const { calls, reasoning = [] } = message
 	const thoughts: Record<string, unknown> = {
 		reasoning_content: calls[0] && reasoning.map(({ text }) => text).join(''),
-		reasoning_details: reasoning.find(({ details }) => details)?.details,
+		reasoning_details: reasoning.find(({ details }) => details)?.details
 	}
 	const tool_calls = calls.map(({ id, name, args, extra }) => ({
 		id,
 		type: 'function',
 		function: { name, arguments: JSON.stringify(args) },
-		...(returns === 'extra_content' && extra),
+		...(returns === 'extra_content' && extra)
 	}))
 	return {
 		role: 'assistant',
 		content: markedText(message) || null,
 		[returns]: thoughts[returns],
-		tool_calls: calls[0] && tool_calls,
+		tool_calls: calls[0] && tool_calls
 	}
 }
 
@@ -3460,7 +3460,7 @@ function encodeAnthropic({ messages, tools }: ChatRequest, { model }: ModelChoic
 		max_tokens: CHAT_MAX_TOKENS,
 		system: system ? [{ ...textBlock(system), ...CACHE_MARK }] : undefined,
 		tools: offered[0] && offered,
-		messages: anthropicMessages(repairHistory(messages, /^[\w-]{1,64}$/)),
+		messages: anthropicMessages(repairHistory(messages, /^[\w-]{1,64}$/))
 	}
 }
 
@@ -3481,7 +3481,7 @@ function anthropicMessages(messages: Spoken[]) {
 
 const anthropicPicture = ({ mime, base64 }: Image) => ({
 	type: 'image',
-	source: { type: 'base64', media_type: mime, data: base64 },
+	source: { type: 'base64', media_type: mime, data: base64 }
 })
 
 function anthropicBlocks(message: Spoken) {
@@ -3499,13 +3499,13 @@ function anthropicBlocks(message: Spoken) {
 			return data ? [{ type: 'redacted_thinking', data }] : []
 		}),
 		...(text ? [textBlock(text)] : []),
-		...calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args })),
+		...calls.map(({ id, name, args }) => ({ type: 'tool_use', id, name, input: args }))
 	]
 }
 
 export const DIALECTS = {
 	openai: { encode: encodeOpenAi, read: readOpenAi },
-	anthropic: { encode: encodeAnthropic, read: readAnthropic },
+	anthropic: { encode: encodeAnthropic, read: readAnthropic }
 }
 
 function freshId(id: string, taken: Set<string>, wanted = /./) {
@@ -3526,7 +3526,7 @@ export function repairHistory(messages: Message[], callIds?: RegExp) {
 		const near = messages.slice(at + 1, end < 0 ? undefined : end)
 		const replies = Map.groupBy(
 			near.filter((each) => each.role === 'tool'),
-			({ id }) => id,
+			({ id }) => id
 		)
 		const answers: ToolMessage[] = []
 		const calls = message.calls.map((call) => {
@@ -3567,7 +3567,7 @@ export function adaptSchema(schema: JsonSchema, drops = NOTHING) {
 			const fit = Object.entries(asObject(value)).filter(([name]) => PROPERTY_NAME.test(name))
 			const inner = fit.map(([name, each]) => [
 				name,
-				adapt(each === false ? { not: {} } : Object(each), above),
+				adapt(each === false ? { not: {} } : Object(each), above)
 			])
 			return [[key, Object.fromEntries(inner)]]
 		})
@@ -3588,7 +3588,7 @@ function completedNode(schema: JsonObject) {
 		...schema,
 		...(type === 'array' && !isObject(items) && { items: {} }),
 		...(type === 'object' && !properties && { properties: {} }),
-		...(Array.isArray(required) && { required: required.filter(named) }),
+		...(Array.isArray(required) && { required: required.filter(named) })
 	}
 }
 
@@ -3738,7 +3738,7 @@ export const RPC_CODES = {
 	locked: -32003,
 	mismatch: -32020, // of a header and the body
 	needs: -32021, // an undeclared capability
-	version: -32022,
+	version: -32022
 }
 
 export type RpcId = string | number
@@ -3755,7 +3755,7 @@ export class RpcError extends TaiError {
 	constructor(
 		kind: keyof typeof RPC_CODES | number,
 		message: string,
-		{ data, id = null }: Loose<{ data: JsonObject; id: RpcId | null }> = {},
+		{ data, id = null }: Loose<{ data: JsonObject; id: RpcId | null }> = {}
 	) {
 		super(message)
 		this.code = typeof kind === 'number' ? kind : RPC_CODES[kind]
@@ -3963,7 +3963,7 @@ const SOURCES = [
 	['github', /^(git\+)?(https?:\/\/|git@)?(www\.)?github\.com[/:][^/\s]+\/\S+$/i],
 	['url', /^https?:\/\/\S+$/i],
 	['config', /\n|^([{[“]|"[^"]*"\s*:)/],
-	['command', /\s/],
+	['command', /\s/]
 ] as const
 
 export const sourceKind = (source: string) =>
@@ -3975,7 +3975,7 @@ export const TRANSPORTS = [
 	['stdio', 'headers', 'command', 'stdio local command'],
 	['http', 'args cwd', 'url', 'http remote streamable streamableHttp'],
 	['sse', 'args cwd', 'url', 'sse'],
-	['uds', 'args cwd headers', 'uds', 'uds unix'],
+	['uds', 'args cwd headers', 'uds', 'uds unix']
 ] as const
 
 const HOLDERS = 'mcp mcpServers servers contextServers entries'
@@ -4004,7 +4004,7 @@ const REFUSALS = [
 	[/timeout/i, 'ignored: the limits of tai itself hold'],
 	[/approv|trust|allow|autoAuth|tools/i, 'refused: only you decide what runs unasked'],
 	[/hook|helper|command|envFile|shell|install|setup/i, 'refused: tai runs no such thing'],
-	[/^/, 'ignored: tai has no such key'],
+	[/^/, 'ignored: tai has no such key']
 ] as const
 
 const spellingOf = (key: string) => key.toLowerCase().replace(/[-_.]/g, '')
@@ -4013,8 +4013,8 @@ const has = (words: string, key: string) => spellingOf(words).split(' ').include
 
 const MEANINGS = new Map(
 	[...FIELDS.split('\n'), ...OPTIONS].flatMap((row) =>
-		row.split(' ').map((key, _, [first = '']) => [spellingOf(key), first]),
-	),
+		row.split(' ').map((key, _, [first = '']) => [spellingOf(key), first])
+	)
 )
 
 const fieldOf = (key: string) => MEANINGS.get(spellingOf(key)) ?? ''
@@ -4139,8 +4139,8 @@ async function serversOf(paste: Said) {
 	if (isNested(values)) throw new RangeError()
 	const servers = values.flatMap((value) =>
 		serversIn(paste.other(value)).map(
-			([given, raw]) => [given, paste.other(raw, given || 'the entry'), !!toml] as const,
-		),
+			([given, raw]) => [given, paste.other(raw, given || 'the entry'), !!toml] as const
+		)
 	)
 	if (servers.length > MCP_MAX_SERVERS) unfit(`it has more than ${MCP_MAX_SERVERS} servers`)
 	return servers
@@ -4195,7 +4195,7 @@ const ADDRESSES = ['command', 'url', 'uds']
 const looksLikeEntry = (raw: unknown) =>
 	pairsOf(raw).some(
 		([key, value]) =>
-			(typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key)),
+			(typeof value === 'string' || Array.isArray(value)) && ADDRESSES.includes(fieldOf(key))
 	)
 
 function serversIn(said: Said, inside?: string): Pair[] {
@@ -4265,12 +4265,12 @@ function entryOf(given: string, raw: Said, isToml: boolean) {
 		headers: textsOf([
 			...(bearer ? [['Authorization', `Bearer ${bearer}`] as const] : []),
 			...it('envHttpHeaders').pairs((item) => item.variable()[1]),
-			...it('headers').pairs(),
+			...it('headers').pairs()
 		]),
 		allow: it('allow').words(),
 		deny: it('deny').words(),
 		enabled: it('enabled').optional((at) => at.boolean()),
-		options: Object.fromEntries(options),
+		options: Object.fromEntries(options)
 	}
 }
 
@@ -4325,7 +4325,7 @@ export function mcpExpandVars(entry: McpEntry, lookup: McpLookup): McpEntry {
 	const { command, args, url, socket, headers } = entry
 	const cwd = entry.cwd?.replace(/^~(?=$|[\\/])/, '${HOME:-${USERPROFILE}}')
 	const fields = Object.entries({ command, args, cwd, url, socket, headers }).map(
-		([field, value]) => [field, mapStrings(value, (text) => filled(text, field))],
+		([field, value]) => [field, mapStrings(value, (text) => filled(text, field))]
 	)
 	const env = [...own.keys()].map((name) => [name, valueFor(name, [])])
 	return { ...entry, ...Object.fromEntries(fields), env: Object.fromEntries(env) }
@@ -4563,7 +4563,7 @@ export class McpHttpTransport extends RpcTransport {
 			...(this.version && this.#session && { 'Mcp-Session-Id': this.#session }),
 			...request.headers,
 			...(body && { 'Content-Type': 'application/json' }),
-			Accept: body ? `application/json, ${EVENTS}` : EVENTS,
+			Accept: body ? `application/json, ${EVENTS}` : EVENTS
 		}
 		const { socket: socketPath } = entry
 		const method = body ? 'POST' : 'GET'
@@ -4616,7 +4616,7 @@ const metaKey = (name: string) => `io.modelcontextprotocol/${name}`
 const MODERN_META = {
 	[metaKey('protocolVersion')]: MODERN,
 	[metaKey('clientCapabilities')]: {},
-	[metaKey('clientInfo')]: SELF,
+	[metaKey('clientInfo')]: SELF
 }
 
 export type McpTool = ReturnType<typeof readTool>
@@ -4726,7 +4726,7 @@ export class McpClient {
 	async callTool(
 		{ name, headers: marked }: Pick<McpTool, 'name' | 'headers'>,
 		args: JsonObject,
-		options: Partial<RpcOptions> = {},
+		options: Partial<RpcOptions> = {}
 	) {
 		const headers: RpcHeaders = { 'Mcp-Name': headerText(name) }
 		for (const [key, header] of marked)
@@ -4881,7 +4881,7 @@ export class McpRegistry {
 			socket,
 			headers: this.#opened(headers_json, 'mcp_servers', 'headers_json', name),
 			enabled: undefined,
-			options: own,
+			options: own
 		}
 	}
 
@@ -4942,15 +4942,15 @@ export class McpRegistry {
 			return new Map<string, McpTrust>(
 				rows.map(({ server, value: of }) => [
 					server,
-					this.#opened(of, 'mcp_trust', 'value', server),
-				]),
+					this.#opened(of, 'mcp_trust', 'value', server)
+				])
 			)
 		})
 
 	/** In any spelling. */
 	trusted = (server: string) =>
 		this.once(`trust of ${server}`, () =>
-			[...this.trusts()].find(([name]) => isSpelled(name, server)),
+			[...this.trusts()].find(([name]) => isSpelled(name, server))
 		)
 
 	trust = (server: string) => this.trusted(server)?.[1] ?? TRUSTED
@@ -4991,7 +4991,7 @@ export class McpRegistry {
 	accepts = (server: string, { hash }: Pick<Pinned, 'hash'>) =>
 		this.once(
 			`pins of ${server}`,
-			() => this.#db.all<Pinned>`SELECT hash FROM mcp_tool_pins WHERE server = ${server}`,
+			() => this.#db.all<Pinned>`SELECT hash FROM mcp_tool_pins WHERE server = ${server}`
 		).some((pin) => pin.hash === hash)
 
 	drift(server: string) {
@@ -5022,7 +5022,7 @@ export class McpRegistry {
 	grant(server: string, names?: readonly string[]) {
 		return this.#db.tx(() => {
 			const { now = [], later = [] } = Object.groupBy(this.withheld(server), ({ name }) =>
-				names?.includes(name) === false ? 'later' : 'now',
+				names?.includes(name) === false ? 'later' : 'now'
 			)
 			const granted = now.map(({ name }) => name)
 			const unknown = names?.find((name) => !granted.includes(name))
@@ -5068,7 +5068,7 @@ export const UNBOUND = [
 	'pin_pending',
 	'excluded',
 	'name_conflict',
-	'over_cap',
+	'over_cap'
 ] as const
 
 export type BridgedTool = McpDefinition &
@@ -5086,7 +5086,7 @@ export function exposedName(server: string, tool: string, naming?: Json) {
 		['server', `${own}_`],
 		['short', `${own.replace(/_?mcp$/, '') || 'mcp'}_`],
 		['mcp', `mcp__${own}_`],
-		['none', ''],
+		['none', '']
 	])
 	const name = (starts.get(naming) ?? `mcp_${own}_`) + toolWord(tool)
 	return name.length <= TOOL_NAME_MAX ? name : tailedName(name, server, tool)
@@ -5121,7 +5121,7 @@ export function mcpOutput({ content, structuredContent, isError }: JsonObject) {
 		text: text || (images[0] ? '' : '(no output)'),
 		isError: isError === true,
 		...(structured !== undefined && { structured }),
-		...(images[0] && { images }),
+		...(images[0] && { images })
 	}
 }
 
@@ -5212,7 +5212,7 @@ export class McpBridge {
 				pin_pending: drift.some(({ now }) => now.name === name),
 				excluded: (allow[0] && !isIn(allow)) || isIn(deny),
 				name_conflict: names.has(first),
-				over_cap: left === 0,
+				over_cap: left === 0
 			}
 			const unbound = UNBOUND.find((why) => reasons[why])
 			if (!unbound) left -= 1
@@ -5230,7 +5230,7 @@ export class McpBridge {
 		const sources = {
 			'its own env': Object.keys(env).filter((key) => !env[key]?.includes(`\${${key}`)),
 			'the environment': Object.keys(world.env),
-			'a secret of the vault': secrets,
+			'a secret of the vault': secrets
 		}
 		const fill = (variable: string) => {
 			const source = Object.entries(sources).find(([, names]) => names.includes(variable))
@@ -5240,14 +5240,14 @@ export class McpBridge {
 		const used = texts.matchAll(/\$\{(input:[\w.-]+|[A-Za-z_]\w*)/g).map(([, it = '']) => it)
 		const argv = mcpArgv(entry, world.platform).map(shellWord).join(' ')
 		const set = Object.entries(env).map(([key, value]) =>
-			holdsSecret(key) ? key : `${key}=${shellWord(store.redactor.clip(value, VALUE_SHOWN))}`,
+			holdsSecret(key) ? key : `${key}=${shellWord(store.redactor.clip(value, VALUE_SHOWN))}`
 		)
 		const rows = [
 			[`${name} ${command ? 'starts' : 'reaches'}`, command ? argv : (socket ?? url)],
 			['  in folder', cwd],
 			['  sets variables', set.join(', ')],
 			['  sends headers', Object.keys(headers).join(', ')],
-			['  fills in', [...new Set(used)].map(fill).join(', ')],
+			['  fills in', [...new Set(used)].map(fill).join(', ')]
 		]
 		return rows.filter(([, value]) => value).map((row) => visible(row.join(': ')))
 	}
@@ -5480,7 +5480,7 @@ export const RULES = {
 	jit_user_denied: 'the user said no; ask what is wanted instead',
 	jit_no_answer: 'the user gave no answer; tai approval grant {tool}',
 	jit_no_approval:
-		'it needs an approval, and nobody can be asked; --auto, or tai approval grant {tool}',
+		'it needs an approval, and nobody can be asked; --auto, or tai approval grant {tool}'
 }
 
 export type Reason = keyof typeof RULES
@@ -5518,7 +5518,7 @@ const READ_OPTIONS = {
 	ls: '[1AFRSadhilnoprtu]+',
 	pwd: '[LP]',
 	stat: '[cf]',
-	wc: '[Lclmw]+',
+	wc: '[Lclmw]+'
 }
 
 /** POSIX quoting (2.2). Classes of Unicode are slow to make. */
@@ -5607,7 +5607,7 @@ function questionOf(call: ApprovalRequest, detail?: string) {
 		`${name}${from} wants to run (${annotations.securityTier})`,
 		...inMargin(given.join('\n')),
 		...(detail ? ['  it would change:', ...inMargin(detail)] : []),
-		`Allow ${name}?`,
+		`Allow ${name}?`
 	].join('\n')
 }
 
@@ -5628,7 +5628,7 @@ const misfitLine = ({ id, scope }: Grant, other = '') =>
 export async function awaitAnswer(
 	wait: number,
 	parent: AbortSignal,
-	ask: (until: AbortSignal) => Answer,
+	ask: (until: AbortSignal) => Answer
 ) {
 	if (parent.aborted) return undefined
 	const until = AbortSignal.any([parent, AbortSignal.timeout(wait)])
@@ -5718,7 +5718,7 @@ export class Approvals {
 		const inOrder = SCOPES.flatMap((scope) => all.filter((grant) => grant.scope === scope))
 		return Array.fromAsync(inOrder, async (grant) => ({
 			grant,
-			other: await this.#other(call, grant),
+			other: await this.#other(call, grant)
 		}))
 	}
 
@@ -5750,7 +5750,7 @@ export class Approvals {
 			{ key: 'y', label: 'yes, once' },
 			{ key: 's', label: `for this session, in this folder: ${isHigh ? one : `every ${tool}`}` },
 			{ key: 'a', label: `always, in this folder: ${one}` },
-			NO,
+			NO
 		]
 		const question = questionOf(call, await call.preview?.())
 		const ask = (until: AbortSignal) => prompter.choose(question, choices, until)
@@ -5826,7 +5826,7 @@ export type Tool = ToolFacts<JsonObject, ToolOutput> &
 export function annotate(
 	tier: Tier,
 	kind: 'reads' | 'changes' | 'destroys',
-	{ idempotent = false, openWorld = false } = {},
+	{ idempotent = false, openWorld = false } = {}
 ) {
 	const [readOnly, destructive] = [kind === 'reads', kind === 'destroys']
 	return {
@@ -5838,7 +5838,7 @@ export function annotate(
 		readOnlyHint: readOnly,
 		destructiveHint: destructive,
 		idempotentHint: idempotent,
-		openWorldHint: openWorld,
+		openWorldHint: openWorld
 	}
 }
 
@@ -5865,7 +5865,7 @@ export const arg = Object.assign(argOf<string>('string'), {
 	list: <T>(items: Schema<T>, description: string, more?: JsonObject) =>
 		argOf<T[]>('array', { items })(description, more),
 	map: argOf<Record<string, string>>('object', { additionalProperties: { type: 'string' } }),
-	object: argOf<JsonObject>('object'),
+	object: argOf<JsonObject>('object')
 })
 
 export const maybe = <T>(schema: Schema<T>): Schema<T | undefined> =>
@@ -5875,9 +5875,9 @@ export const takes = <A>(properties: Takes<A>): Schema<Taken<A>> => ({
 	type: 'object',
 	properties,
 	required: Object.entries<object>(properties).flatMap(([name, schema]) =>
-		'default' in schema || PASSES in schema ? [] : name,
+		'default' in schema || PASSES in schema ? [] : name
 	),
-	additionalProperties: false,
+	additionalProperties: false
 })
 
 /** The tools of a family. */
@@ -5901,7 +5901,7 @@ export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]>
 			} catch (error) {
 				return diskFault(error)
 			}
-		},
+		}
 	}))
 }
 
@@ -5956,7 +5956,7 @@ const IMAGES = {
 	'\u0089PNG': 'image/png',
 	'\u00ff\u00d8\u00ff': 'image/jpeg',
 	GIF8: 'image/gif',
-	WEBP: 'image/webp',
+	WEBP: 'image/webp'
 }
 
 function imageType(bytes: Buffer) {
@@ -6004,7 +6004,7 @@ type WalkEntry = { at: string; name: string; kind: string; depth: number }
 async function walkTree(
 	root: string,
 	judge: (entry: WalkEntry) => 'skip' | 'list' | 'enter',
-	signal?: AbortSignal,
+	signal?: AbortSignal
 ) {
 	const [entries, remarks]: [WalkEntry[], string[]] = [[], []]
 	let [left, skipped] = [WALK_MAX, 0]
@@ -6046,7 +6046,7 @@ export const FILE_TOOLS = toolsOf('files', {
 		takes: {
 			path: somePath,
 			offset: maybe(arg.whole('First line.', { minimum: 1 })),
-			limit: maybe(arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX })),
+			limit: maybe(arg.whole('At most so many.', { minimum: 1, maximum: READ_LINES_MAX }))
 		},
 		core: true,
 		run: async ({ path: given, offset = 1, limit = READ_LINES_MAX }, { workspace, store }) => {
@@ -6060,17 +6060,17 @@ export const FILE_TOOLS = toolsOf('files', {
 			const head = inBrackets([
 				(offset > 1 || last < total) && `lines ${offset}-${last} of ${total}`,
 				part.includes('\r\n') && 'CRLF line ends',
-				last < total && `read on with offset ${last + 1}`,
+				last < total && `read on with offset ${last + 1}`
 			])
 			return head ? `${head}\n${withLf(part)}` : part
-		},
+		}
 	},
 	list_dir: {
 		description: 'List a folder to a depth, with sizes; node_modules and the like are not opened.',
 		takes: {
 			path: pathOrRoot,
 			depth: arg.range([1, 5], 1, 'How many levels.'),
-			hidden: arg.flag('Also dot files.'),
+			hidden: arg.flag('Also dot files.')
 		},
 		core: true,
 		run: async (args, { workspace }, signal) => {
@@ -6083,7 +6083,7 @@ export const FILE_TOOLS = toolsOf('files', {
 			const { entries, remarks, skipped } = await walkTree(root, judge, signal)
 			if (skipped > 0) remarks.push(`${count(skipped, 'hidden name')} left out`)
 			return joinParts([...entries.map(listLine), inBrackets(remarks)]) || '[it is empty]'
-		},
+		}
 	},
 	file_info: {
 		description: 'Kind, size, mode, times (UTC), link target and SHA-256 of a path.',
@@ -6098,10 +6098,10 @@ export const FILE_TOOLS = toolsOf('files', {
 				['modified', stats.mtime.toISOString()],
 				['created', stats.birthtime.toISOString()],
 				...(link ? [['link', link]] : []),
-				...(hash ? [['sha256', sha256(await workspace.bytes(given))]] : []),
+				...(hash ? [['sha256', sha256(await workspace.bytes(given))]] : [])
 			])
-		},
-	},
+		}
+	}
 })
 
 //#endregion §files
@@ -6134,7 +6134,7 @@ function fileState(at: string, workspace: Workspace, room = UNDO_FILE_MAX): File
 	return {
 		kind: 'file',
 		bytes: workspace.inFolder(at, (it) => fs.readFileSync(it, AS_IT_IS)),
-		mode,
+		mode
 	}
 }
 
@@ -6197,7 +6197,7 @@ function putOne(at: string, { kind, bytes, mode }: FileState, context: ToolConte
 
 const diffSide = (name: string, { kind, bytes }: FileState) => ({
 	name: kind === 'absent' ? NO_FILE : name,
-	text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`,
+	text: isUtf8Text(bytes) ? withLf(bytes.toString()) : `(binary, ${sha256(bytes)})\n`
 })
 
 function changeList(changes: Change[]) {
@@ -6213,7 +6213,7 @@ const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
 	preview: async (...call) => {
 		const { changes } = await row.run(...call)
 		const diffs = await Array.fromAsync(changes, ({ shown, before, after }) =>
-			unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after)),
+			unifiedDiff(diffSide(`a/${shown}`, before), diffSide(`b/${shown}`, after))
 		)
 		return diffs.join('\n')
 	},
@@ -6236,7 +6236,7 @@ const planned = <A>(row: ToolRow<A, Plan>): ToolRow<A> => ({
 		if (undoes) await store.dropUndo(session, undoes)
 		back.move()
 		return says ?? changeList(changes)
-	},
+	}
 })
 
 const likeStart = (line: string) => line.slice(0, LIKE_WIDTH).trim()
@@ -6312,7 +6312,7 @@ async function patchedText(whole: string, { hunks, name, ...file }: FilePatch, s
 	const bad = hunks.findIndex((_, i) => patched(i + 1) === false)
 	const near = nearestPlace(
 		store.redactor.redact(text),
-		sideOf(hunks[bad]?.lines ?? [], '-').join('\n'),
+		sideOf(hunks[bad]?.lines ?? [], '-').join('\n')
 	)
 	fail(`${name}: hunk ${bad + 1} of ${hunks.length} does not fit; ${near}`)
 }
@@ -6327,7 +6327,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 			const target = await writeTarget(given, workspace)
 			const after: FileState = { ...target.before, kind: 'file', bytes: Buffer.from(content) }
 			return { changes: [{ ...target, after }] }
-		},
+		}
 	}),
 	edit_file: planned({
 		description: 'Replace a text that stands in a file once; a miss shows the nearest place.',
@@ -6335,7 +6335,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 			path: somePath,
 			old: arg('The text to replace, copied exactly.'),
 			new: arg('The text in its place; may be empty.'),
-			replace_all: arg.flag('Every occurrence.'),
+			replace_all: arg.flag('Every occurrence.')
 		},
 		core: true,
 		run: async (args, { workspace, store: { redactor } }) => {
@@ -6355,13 +6355,13 @@ export const EDIT_TOOLS = toolsOf('files', {
 				fail(`\`old\` stands in ${shown} in ${places} places`, 'make it longer, or set replace_all')
 			const bytes = Buffer.from(pieces.join(fresh.replaceAll('\n', end)))
 			return { changes: [{ ...target, after: { ...before, bytes } }] }
-		},
+		}
 	}),
 	apply_patch: planned({
 		description: 'Apply a unified diff to files, all or nothing; it may create and delete files.',
 		takes: {
 			patch: arg('As git diff writes it.'),
-			dry_run: arg.flag('Only say what would change.'),
+			dry_run: arg.flag('Only say what would change.')
 		},
 		judge: ({ dry_run }) => (dry_run ? READS_ONLY : DESTROYS),
 		paths: async ({ patch }) => {
@@ -6375,7 +6375,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 				fail('a file stands in the patch twice')
 			if (!dry_run) return { changes }
 			return { changes: [], says: `nothing is written yet:\n${changeList(changes)}` }
-		},
+		}
 	}),
 	move_path: planned({
 		description: 'Move, rename or copy a file or folder inside the workspace.',
@@ -6383,7 +6383,7 @@ export const EDIT_TOOLS = toolsOf('files', {
 			from: somePath,
 			to: arg('Its new path, with the new name.'),
 			copy: arg.flag('Keep the original.'),
-			overwrite: arg.flag('Replace a file at `to`.'),
+			overwrite: arg.flag('Replace a file at `to`.')
 		},
 		paths: ({ from, to }) => [from, to],
 		preview: async () => undefined,
@@ -6401,13 +6401,13 @@ export const EDIT_TOOLS = toolsOf('files', {
 			})
 			const says = `${copy ? 'copied' : 'moved'} ${source} to ${goal}`
 			return { changes: copy ? arrivals : [...leaves, ...arrivals], says }
-		},
+		}
 	}),
 	delete_path: planned({
 		description: 'Delete a file or folder of up to 16 MB; undo_edit brings it back.',
 		takes: {
 			path: somePath,
-			recursive: arg.flag('Needed for a folder that is not empty.'),
+			recursive: arg.flag('Needed for a folder that is not empty.')
 		},
 		annotations: RISKY,
 		run: async ({ path: given, recursive }, { workspace }) => {
@@ -6416,13 +6416,13 @@ export const EDIT_TOOLS = toolsOf('files', {
 			const what = `${workspace.show(at)} (${count(changes.length, 'item')})`
 			if (changes.length > 1 && !recursive) fail(`recursive is needed to delete ${what}`)
 			return { changes, says: `deleted ${what}` }
-		},
+		}
 	}),
 	undo_edit: planned({
 		description: 'Take back the last calls of file tools, unless a file was changed since.',
 		takes: {
 			path: maybe(arg('Only calls that changed this path.')),
-			steps: arg.range([1, 50], 1, 'How many calls.'),
+			steps: arg.range([1, 50], 1, 'How many calls.')
 		},
 		paths: () => [], // a call that changed `path` may have changed others
 		run: async ({ path: given, steps }, { workspace, store, session }) => {
@@ -6443,8 +6443,8 @@ export const EDIT_TOOLS = toolsOf('files', {
 			const undoes = [...new Set(entries.map(({ group }) => group))]
 			const says = `undid ${count(undoes.length, 'change')}\n${changeList(changes)}`
 			return { changes, says, undoes }
-		},
-	}),
+		}
+	})
 })
 
 //#endregion §edits
@@ -6497,7 +6497,7 @@ async function findFiles(
 	top: string,
 	wanted: (relative: string) => boolean,
 	workspace: Workspace,
-	signal: AbortSignal,
+	signal: AbortSignal
 ) {
 	const ignored = await ignoreRules(workspace.root)
 	const named = pathsUp(top, workspace.root).some((at) => ignored(at, true))
@@ -6509,7 +6509,7 @@ async function findFiles(
 	const fits = ({ at, kind }: WalkEntry) => kind === 'file' && wanted(relativePath(top, at))
 	return {
 		entries: runBounded(() => entries.filter(fits)) ?? fail('the glob takes too long'),
-		remarks,
+		remarks
 	}
 }
 
@@ -6596,7 +6596,7 @@ export const FIND_TOOLS = toolsOf('files', {
 		takes: {
 			pattern: arg('Such as "src/**/*.ts" or "**/*.{yml,yaml}".'),
 			path: pathOrRoot,
-			limit: limitTo(1000, 200),
+			limit: limitTo(1000, 200)
 		},
 		core: true,
 		paths: async (args) => {
@@ -6615,9 +6615,9 @@ export const FIND_TOOLS = toolsOf('files', {
 			const head = leftOut(entries.length, args.limit, 'file')
 			return joinParts([
 				...newest.map(([, at]) => workspace.show(at)),
-				inBrackets([head, ...remarks]),
+				inBrackets([head, ...remarks])
 			])
-		},
+		}
 	},
 	grep: {
 		description: 'Search files line by line; returns path:line:text.',
@@ -6627,7 +6627,7 @@ export const FIND_TOOLS = toolsOf('files', {
 			glob: maybe(arg('Only such files: "*.ts" anywhere, "src/**" below `path`.')),
 			ignore_case: arg.flag('Upper and lower case are equal.'),
 			context: arg.range([0, 20], 0, 'Lines around each match.'),
-			limit: limitTo(1000, 100),
+			limit: limitTo(1000, 100)
 		},
 		core: true,
 		run: async ({ glob = '*', limit, ...args }, context, signal) => {
@@ -6654,8 +6654,8 @@ export const FIND_TOOLS = toolsOf('files', {
 			const odd = passed > 0 && `${passed} unreadable, binary or large ones passed over`
 			const left = [leftOut(total, limit, 'line'), odd]
 			return joinParts([...rows, inBrackets([...remarks, ...left])])
-		},
-	},
+		}
+	}
 })
 
 //#endregion §finding
@@ -6671,7 +6671,7 @@ const FIRST_LOOK = 500 // ms
 const COMMAND_LINE = {
 	command: arg('For bash, sh or cmd.exe, without a terminal.'),
 	cwd: maybe(somePath),
-	env: maybe(arg.map('Variables to add.')),
+	env: maybe(arg.map('Variables to add.'))
 }
 const PROCESS_ID = arg('Such as p1.')
 
@@ -6687,7 +6687,7 @@ export const SHELL_TOOLS = toolsOf('process', {
 		takes: {
 			...COMMAND_LINE,
 			timeout_s: arg.range([1, 600], 120, 'Seconds it may take.'),
-			stdin: maybe(arg('Its input.')),
+			stdin: maybe(arg('Its input.'))
 		},
 		annotations: WILD,
 		core: true,
@@ -6702,11 +6702,11 @@ export const SHELL_TOOLS = toolsOf('process', {
 				isError && `[${timed_out ? `timed out after ${seconds} s` : howEnded(ended)}]`,
 				stdout.trimEnd(),
 				stderr && `[stderr]\n${stderr.trimEnd()}`,
-				stdout + stderr === '' && '(no output)',
+				stdout + stderr === '' && '(no output)'
 			])
 			const structured = { exit_code, signal: ended.signal, stdout, stderr, timed_out }
 			return { text, isError, structured }
-		},
+		}
 	},
 	process_start: {
 		description: 'Start a server or watcher in the background.',
@@ -6716,44 +6716,44 @@ export const SHELL_TOOLS = toolsOf('process', {
 			const start = await commandStart(context, args)
 			const started = await context.processes.start({ ...start, name })
 			return outputReply(started, 0, FIRST_LOOK, signal)
-		},
+		}
 	},
 	process_output: {
 		description: 'Read the output of a background process from byte `since` on.',
 		takes: {
 			id: PROCESS_ID,
 			since: maybe(arg.whole('Next offset of the last reply.', { minimum: 0 })),
-			wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.'),
+			wait_s: arg.range([0, 60], 0, 'Seconds to wait for more.')
 		},
 		annotations: annotate('Low', 'reads'),
 		run: async ({ id, since = 0, wait_s }, { processes }, signal) =>
-			outputReply(processes.find(id), since, wait_s * SECOND, signal),
+			outputReply(processes.find(id), since, wait_s * SECOND, signal)
 	},
 	process_input: {
 		description: 'Write text to the stdin of a background process.',
 		takes: {
 			id: PROCESS_ID,
 			text: arg('Written as it is, without a line end.'),
-			eof: arg.flag('Then close its stdin.'),
+			eof: arg.flag('Then close its stdin.')
 		},
 		annotations: WILD,
 		run: async ({ id, text, eof }, { processes }) => {
 			processes.find(id).write(text, eof)
 			return `written to ${id}`
-		},
+		}
 	},
 	process_stop: {
 		description: 'Stop a background process and all it started.',
 		takes: {
 			id: PROCESS_ID,
-			signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' }),
+			signal: arg.oneOf(['TERM', 'INT', 'KILL'], 'Sent first.', { default: 'TERM' })
 		},
 		annotations: RISKY,
 		run: async ({ id, signal: first }, { processes }) => {
 			const { group } = processes.find(id)
 			await group.stop(`SIG${first}`)
 			return `${id}: ${stateOf(group)}`
-		},
+		}
 	},
 	process_list: {
 		description: 'List the background processes.',
@@ -6763,8 +6763,8 @@ export const SHELL_TOOLS = toolsOf('process', {
 				return [id, stateOf(group), `pid ${group.pid}`, formatBytes(bytes()), name]
 			})
 			return columns(rows) || 'no background processes'
-		},
-	},
+		}
+	}
 })
 
 type CommandLine = { command: string } & Loose<{ cwd: string; env: Record<string, string> }>
@@ -6779,7 +6779,7 @@ async function outputReply(one: BackgroundProcess, since: number, ms: number, si
 	return joinParts([
 		dropped > 0 && `[${dropped} older bytes are gone]`,
 		text.trimEnd() || '(no new output)',
-		`[${one.id}: ${stateOf(one.group)}; next offset ${next}]`,
+		`[${one.id}: ${stateOf(one.group)}; next offset ${next}]`
 	])
 }
 
@@ -6805,7 +6805,7 @@ const GIT_GUARDS = [
 	'core.abbrev=12',
 	'core.quotePath=false',
 	'user.useConfigOnly=true', // no invented names
-	'safe.bareRepository=explicit', // may be planted
+	'safe.bareRepository=explicit' // may be planted
 ]
 
 const GIT_ENV = {
@@ -6813,7 +6813,7 @@ const GIT_ENV = {
 	GIT_ALLOW_PROTOCOL: 'none', // else a partial clone fetches
 	GIT_NO_LAZY_FETCH: '1',
 	GIT_OPTIONAL_LOCKS: '0',
-	GIT_TERMINAL_PROMPT: '0',
+	GIT_TERMINAL_PROMPT: '0'
 }
 
 /** Who the person is passes, not which repository. */
@@ -6829,7 +6829,7 @@ const BRANCH_ACTIONS = {
 	list: [READS_ONLY, 'branch --list --all -vv --no-column'],
 	create: [CHANGES, 'branch --no-track'],
 	switch: [CHANGES, 'switch --quiet --no-overwrite-ignore'],
-	delete: [DESTROYS, 'branch --quiet -d'],
+	delete: [DESTROYS, 'branch --quiet -d']
 } as const
 
 const pathOnly = (at: string) => `:(literal)${at}`
@@ -6858,7 +6858,7 @@ export const GIT_TOOLS = toolsOf('git', {
 		run: inRepository(async (_args, git) => {
 			const words = 'status --porcelain --branch --ignore-submodules=dirty'
 			return visibleLines(await gitText(git, words, ['--']))
-		}),
+		})
 	},
 	git_diff: {
 		description: 'Show changes: of the working tree, staged, or between two revisions.',
@@ -6867,12 +6867,12 @@ export const GIT_TOOLS = toolsOf('git', {
 			staged: arg.flag('What is staged, against HEAD or `from`.'),
 			from: maybe(arg('Older revision (branch, tag, hash, HEAD~2).')),
 			to: maybe(arg('Newer one; default the working tree.')),
-			stat: arg.flag('Only names and counts.'),
+			stat: arg.flag('Only names and counts.')
 		},
 		run: inRepository(async ({ staged, from, to, stat }, git) => {
 			const words = joinParts(['diff', DIFF_GUARDS, staged && '--cached', stat && '--stat'], ' ')
 			return gitText(git, words, revisionArgs(from, to))
-		}),
+		})
 	},
 	git_log: {
 		description: 'List commits, newest first, or show one with its diff.',
@@ -6880,7 +6880,7 @@ export const GIT_TOOLS = toolsOf('git', {
 			path: GIT_PATH,
 			rev: maybe(arg('Where to begin (branch, tag, hash), or a range main..topic.')),
 			limit: limitTo(200, 20),
-			show: arg.flag('Only the commit `rev`, in full.'),
+			show: arg.flag('Only the commit `rev`, in full.')
 		},
 		run: inRepository(async ({ rev, limit, show }, git) => {
 			const which = revisionArgs(rev)
@@ -6888,7 +6888,7 @@ export const GIT_TOOLS = toolsOf('git', {
 			if (show) return gitText(git, whole, which)
 			const lines = ['--format=%h  %aI  %an %d %s', ...which]
 			return visibleLines(await gitText(git, `log --max-count=${limit}`, lines))
-		}),
+		})
 	},
 	git_commit: {
 		description: 'Commit what is staged, or is named here, without hooks and signature.',
@@ -6896,7 +6896,7 @@ export const GIT_TOOLS = toolsOf('git', {
 			message: arg('Subject; a body after a blank line.'),
 			paths: maybe(arg.texts('Stage these first, deleted ones too.')),
 			all: arg.flag('Stage all below `path` first.'),
-			path: GIT_PATH,
+			path: GIT_PATH
 		},
 		annotations: CHANGES,
 		paths: ({ paths = [], path: where }) => [...paths, where],
@@ -6909,14 +6909,14 @@ export const GIT_TOOLS = toolsOf('git', {
 			if (compared.code !== 1) failAsGit(compare, compared)
 			const commit = 'commit --no-verify --no-gpg-sign --cleanup=whitespace'
 			return visibleLines(await gitText(git, commit, [`--message=${message}`]))
-		}),
+		})
 	},
 	git_branch: {
 		description: 'List branches; create (at HEAD), switch to or delete (if merged) one.',
 		takes: {
 			action: arg.oneOf(['list', 'create', 'switch', 'delete'], 'All but list need `name`.'),
 			name: maybe(arg('Of the branch.')),
-			path: GIT_PATH,
+			path: GIT_PATH
 		},
 		annotations: DESTROYS,
 		judge: ({ action }) => BRANCH_ACTIONS[action][0],
@@ -6925,8 +6925,8 @@ export const GIT_TOOLS = toolsOf('git', {
 			if (action === 'list') return visibleLines(await gitText(git, words))
 			await gitText(git, words, ['--', name])
 			return `${action}: ${name}, done`
-		}),
-	},
+		})
+	}
 })
 
 async function openRepository(given: string, context: ToolContext, signal: AbortSignal) {
@@ -6956,7 +6956,7 @@ async function ownsFolder(git: Repository, top: string, dir: string, common: str
 	const setting = ['--file', path.join(dir, 'config'), '--no-includes', 'core.worktree']
 	const named = [
 		path.join(textIfThere(path.join(dir, 'gitdir')).trim(), '..'), // git-worktree(1)
-		(await runGit(git, 'config', setting)).stdout.trim(), // gitsubmodules(7)
+		(await runGit(git, 'config', setting)).stdout.trim() // gitsubmodules(7)
 	]
 	return isInside(common, dir) && named.some((back) => path.resolve(dir, back) === top)
 }
@@ -7032,18 +7032,18 @@ type Wanted = Record<'key' | 'query' | 'onSite', string> & Loose<{ site: string;
 const SEARCHES = {
 	brave: ({ key, onSite: q, limit }) => ({
 		url: `https://api.search.brave.com/res/v1/web/search?${new URLSearchParams({ q })}&count=${limit}&text_decorations=false`,
-		headers: { 'x-subscription-token': key },
+		headers: { 'x-subscription-token': key }
 	}),
 	tavily: ({ key, query, limit: max_results, site }) => ({
 		method: 'POST',
 		url: 'https://api.tavily.com/search',
 		headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-		body: JSON.stringify({ query, max_results, include_domains: site && [site] }),
+		body: JSON.stringify({ query, max_results, include_domains: site && [site] })
 	}),
 	searxng: ({ key, onSite: q }) => ({
 		url: `${key.replace(/\/+$/, '')}/search?${new URLSearchParams({ q })}&format=json`,
-		publicOnly: false, // the person gave the address
-	}),
+		publicOnly: false // the person gave the address
+	})
 } satisfies Record<string, (wanted: Wanted) => Partial<HttpRequest>>
 
 async function searchService({ config, world, store }: ToolContext) {
@@ -7067,7 +7067,7 @@ export const WEB_TOOLS = toolsOf('web', {
 		takes: {
 			query: arg('As in a search box.'),
 			limit: limitTo(20, 8),
-			site: maybe(arg('Such as docs.python.org.')),
+			site: maybe(arg('Such as docs.python.org.'))
 		},
 		annotations: LOOKS_OUT,
 		rateLimit: { maxCalls: 20, windowSeconds: 60 },
@@ -7086,14 +7086,14 @@ export const WEB_TOOLS = toolsOf('web', {
 				return address ? `\n\n${oneLine(`${title}`)}\n  ${address}\n  ${snippet}` : []
 			})
 			return `results of ${name} (${UNTRUSTED})${found.slice(0, limit).join('') || ': none'}`
-		},
+		}
 	},
 	web_fetch: {
 		description: 'Read a public web page as Markdown, text or HTML.',
 		takes: {
 			url: arg('As in https://example.org/page.'),
 			format: arg.oneOf(['markdown', 'text', 'html'], 'Its form.', { default: 'markdown' }),
-			max_bytes: limitTo(10 * MB, 256 * KB),
+			max_bytes: limitTo(10 * MB, 256 * KB)
 		},
 		annotations: LOOKS_OUT,
 		rateLimit: { maxCalls: 30, windowSeconds: 60 },
@@ -7108,7 +7108,7 @@ export const WEB_TOOLS = toolsOf('web', {
 			const rest = left > 0 ? `\n\n[${left} more bytes]` : ''
 			const head = `${at}: HTTP ${status} (${UNTRUSTED})`
 			return { text: `${head}\n\n${start}${rest}`, isError: status > 299 }
-		},
+		}
 	},
 	http_request: {
 		description: 'Call an HTTP API; returns status, headers and body. Asks for approval.',
@@ -7117,7 +7117,7 @@ export const WEB_TOOLS = toolsOf('web', {
 			url: arg('With its query.'),
 			headers: maybe(arg.map('Such as {"accept": "text/csv"}.')),
 			body: maybe(arg('Sent as given.')),
-			timeout_s: arg.range([1, 120], 30, 'Seconds for it all.'),
+			timeout_s: arg.range([1, 120], 30, 'Seconds for it all.')
 		},
 		annotations: WILD,
 		run: async ({ timeout_s, ...given }, context, signal) => {
@@ -7128,14 +7128,14 @@ export const WEB_TOOLS = toolsOf('web', {
 				return `${name}: ${secret ? `[redacted:${name}]` : visible(value)}\n`
 			})
 			return `HTTP ${status} (${UNTRUSTED})\n${lines.join('')}\n${body}`
-		},
-	},
+		}
+	}
 })
 
 function publicReply(
 	{ http, config }: ToolContext,
 	request: Partial<HttpRequest> & { url: string },
-	signal: AbortSignal,
+	signal: AbortSignal
 ) {
 	const publicOnly = config.get('web_private') !== 'true'
 	return wholeReply(http, { method: 'GET', timeout: WEB_TIMEOUT, publicOnly, signal, ...request })
@@ -7172,7 +7172,7 @@ async function turndownFor(format: string) {
 		{ filter: ['td', 'th'], replacement: cellText },
 		{ filter: 'tr', replacement: (row) => (row.includes('\n\n') ? row : `\n|${row}`) },
 		{ filter: ['thead', 'tbody', 'tfoot'], replacement: String },
-		{ filter: 'table', replacement: tableText },
+		{ filter: 'table', replacement: tableText }
 	)
 	return service.remove(['script', 'style', 'noscript', 'template'])
 }
@@ -7280,7 +7280,7 @@ async function queryDocument({ at, text, query, limit }: Query) {
 	const { search } = await import('@jmespath-community/jmespath')
 	const document = await readDocument(text, at)
 	const found = await Promise.try(search, document as never, query).catch((cause) =>
-		failBy(cause, 'the query fails: '),
+		failBy(cause, 'the query fails: ')
 	)
 	if (!Array.isArray(found)) return jsonLines([found ?? null], 1, 2).lines.join()
 	const { lines, isAll } = jsonLines(found, limit)
@@ -7308,7 +7308,7 @@ async function queryTable({ at, text, query, params = [], limit }: Query) {
 	const rest = query.slice(statement.sourceSQL.length)
 	if (attempt(() => db.prepare(rest))) fail('one statement at a time')
 	const values = params.map((value) =>
-		typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value,
+		typeof value === 'boolean' || Number.isSafeInteger(value) ? BigInt(Number(value)) : value
 	) as SQLInputValue[]
 	const names = toJson(statement.columns().map(({ name }) => name))
 	const { lines, isAll } = jsonLines(statement.iterate(...values), limit)
@@ -7340,7 +7340,7 @@ async function runQuery(
 	name: string,
 	query: Query,
 	{ world, store, workspace }: ToolContext,
-	signal: AbortSignal,
+	signal: AbortSignal
 ) {
 	const argv = [process.execPath, import.meta.filename ?? [], QUERY_PROCESS].flat()
 	const bounded = ['/bin/sh', '-c', `ulimit -d ${QUERY_MEMORY / KB}; exec "$0" "$@"`, ...argv]
@@ -7351,7 +7351,7 @@ async function runQuery(
 		world,
 		stdin: JSON.stringify(query),
 		timeout: SQL_TIME,
-		signal,
+		signal
 	})
 	if (code === 0) return stdout
 	const [, why = 'it took too long or too much memory'] = /^tai: (.*)/m.exec(stderr) ?? []
@@ -7374,7 +7374,7 @@ async function tarItems(bytes: Buffer) {
 		type: 'file',
 		mode: 0,
 		...header,
-		read: async () => data,
+		read: async () => data
 	}))
 }
 
@@ -7392,7 +7392,7 @@ async function zipItems(bytes: Uint8Array) {
 			type: entry.symlink ? 'symlink' : plain,
 			size: entry.uncompressedSize,
 			mode: entry.unixMode ?? 0,
-			read: async () => (entry.directory ? ABSENT.bytes : entry.getData(new Uint8ArrayWriter())),
+			read: async () => (entry.directory ? ABSENT.bytes : entry.getData(new Uint8ArrayWriter()))
 		})
 		if (items.length > ARCHIVE_ITEMS_MAX) break
 	}
@@ -7474,7 +7474,7 @@ async function unpackPlan(args: Unpacking, { workspace }: ToolContext, signal: A
 	const { items, sum } = await openArchive(args.path, workspace)
 	const lines = items.map(({ name, type, size }) => [
 		type === 'file' ? formatBytes(size) : type,
-		visible(name),
+		visible(name)
 	])
 	if (args.list_only) return { changes: [], says: `${columns(lines)}\n[${sum}]` }
 	const dest = workspace.show(await workspace.read(destOf(args)))
@@ -7523,12 +7523,12 @@ export const DATA_TOOLS = toolsOf('data', {
 			path: maybe(somePath),
 			text: maybe(arg('In place of `path`.')),
 			query: arg('Such as items[?price > `9`].name; @ is all of it.'),
-			limit: limitTo(1000, 100),
+			limit: limitTo(1000, 100)
 		},
 		run: async ({ path: given, text: said, ...args }, context, signal) => {
 			const { text, name } = await textOrFile('text', context.workspace, said, given)
 			return runQuery(name, { at: given ?? '', text, ...args }, context, signal)
-		},
+		}
 	},
 	sqlite_query: {
 		description:
@@ -7537,9 +7537,9 @@ export const DATA_TOOLS = toolsOf('data', {
 			path: somePath,
 			sql: arg('One statement that reads; sqlite_schema lists the tables.'),
 			params: maybe(
-				arg.list<Json>({ type: ['string', 'number', 'boolean', 'null'] }, 'A value for each ?.'),
+				arg.list<Json>({ type: ['string', 'number', 'boolean', 'null'] }, 'A value for each ?.')
 			),
-			limit: limitTo(5000, 200),
+			limit: limitTo(5000, 200)
 		},
 		run: async ({ path: given, sql: query, params = [], limit }, context, signal) => {
 			const { workspace } = context
@@ -7547,7 +7547,7 @@ export const DATA_TOOLS = toolsOf('data', {
 			statsOf(at, workspace, 'file')
 			const text = /\.[ct]sv$/i.test(at) ? (await wholeText(given, workspace)).text : ''
 			return runQuery(workspace.show(at), { at, text, query, params, limit }, context, signal)
-		},
+		}
 	},
 	archive_create: planned({
 		family: 'archive',
@@ -7555,7 +7555,7 @@ export const DATA_TOOLS = toolsOf('data', {
 		takes: {
 			paths: arg.texts('They keep their paths in the workspace.', { minItems: 1 }),
 			dest: arg('Its ending tells the kind.'),
-			overwrite: arg.flag('Replace a file at `dest`.'),
+			overwrite: arg.flag('Replace a file at `dest`.')
 		},
 		annotations: REPLACES,
 		paths: ({ paths, dest }) => [...paths, dest],
@@ -7593,7 +7593,7 @@ export const DATA_TOOLS = toolsOf('data', {
 			const bytes = kind.endsWith('gz') ? await zlibOf('gzip')(plain) : plain
 			const says = `packed ${count(items.length, 'item')} into ${target.shown}, ${formatBytes(bytes.length)}${aside}`
 			return { changes: [{ ...target, after: { ...target.before, kind: 'file', bytes } }], says }
-		},
+		}
 	}),
 	archive_extract: planned({
 		family: 'archive',
@@ -7602,14 +7602,14 @@ export const DATA_TOOLS = toolsOf('data', {
 			path: somePath,
 			dest: maybe(arg('Folder; default: beside it, with its name.')),
 			list_only: arg.flag('Only list what it holds.'),
-			overwrite: arg.flag('Replace files that exist.'),
+			overwrite: arg.flag('Replace files that exist.')
 		},
 		annotations: REPLACES,
 		judge: ({ list_only }) => (list_only ? READS_ONLY : REPLACES),
 		paths: (args) => [args.path, ...(args.list_only ? [] : [destOf(args)])],
 		preview: async (...call) => changeList((await unpackPlan(...call)).changes),
-		run: unpackPlan,
-	}),
+		run: unpackPlan
+	})
 })
 
 //#endregion §data
@@ -7646,7 +7646,7 @@ function showTodos(todos: Todo[]) {
 const TODO = takes({
 	id: maybe(arg('Of a known task.')),
 	text: arg('What to do.'),
-	status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.'),
+	status: arg.oneOf(['pending', 'in_progress', 'done', 'cancelled'], 'Where it stands.')
 })
 
 export const NOTE_TOOLS = toolsOf('vault', {
@@ -7655,7 +7655,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 		takes: {
 			id: arg('Of the record.'),
 			offset: arg.whole('First byte.', { minimum: 0, default: 0 }),
-			limit: limitTo(65_536, 65_536),
+			limit: limitTo(65_536, 65_536)
 		},
 		run: async ({ id, offset, limit }, { store, config }) => {
 			const record = await recordOf(store, id)
@@ -7666,7 +7666,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 			const rest = end < bytes.length ? `; read on with offset ${end}` : ''
 			const head = `${recordName(record)}, bytes ${from} to ${end} of ${bytes.length}${rest}`
 			return `[${head}]\n${bytes.toString('utf8', from, end)}`
-		},
+		}
 	},
 	vault_write: {
 		description: 'Save a note, or a memory (a lasting fact), in the vault.',
@@ -7675,7 +7675,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 			title: maybe(arg('Default: the first line.')),
 			content: arg('All of it, without secrets.'),
 			tags: maybe(arg.texts('Words to find it by.')),
-			id: maybe(arg('Update this record instead.')),
+			id: maybe(arg('Update this record instead.'))
 		},
 		annotations: CHANGES,
 		judge: ({ id }) => (id === undefined ? CHANGES : DESTROYS),
@@ -7692,14 +7692,14 @@ export const NOTE_TOOLS = toolsOf('vault', {
 				fail(`tai itself stored ${recordName(old)}, so it stays`)
 			await store.updateRecord(id, { title, body: content, tags })
 			return `updated ${old.kind} ${id}`
-		},
+		}
 	},
 	vault_search: {
 		description: 'Full-text search of notes, memories and records.',
 		takes: {
 			query: arg('Words; empty lists the newest.'),
 			kind: arg.oneOf(['note', 'memory', 'spill', 'any'], 'Of this kind.', { default: 'any' }),
-			limit: limitTo(50, 10),
+			limit: limitTo(50, 10)
 		},
 		run: async ({ query, kind, limit }, { store }) => {
 			const of = kind === 'any' ? undefined : kind
@@ -7709,7 +7709,7 @@ export const NOTE_TOOLS = toolsOf('vault', {
 				return `${recordName(hit)} (${formatBytes(bytes)})\n    ${shown}`
 			})
 			return joinParts(lines) || `nothing matches "${visible(query)}"`
-		},
+		}
 	},
 	vault_delete: {
 		description: 'Delete one vault record for good.',
@@ -7720,12 +7720,12 @@ export const NOTE_TOOLS = toolsOf('vault', {
 			await recordOf(store, id)
 			await store.deleteRecord(id)
 			return `deleted ${id}`
-		},
+		}
 	},
 	todo_read: {
 		family: 'todos',
 		description: 'Read the task list of this session.',
-		run: async (_, { store, session }) => showTodos(await store.getTodos(session)),
+		run: async (_, { store, session }) => showTodos(await store.getTodos(session))
 	},
 	todo_write: {
 		family: 'todos',
@@ -7739,8 +7739,8 @@ export const NOTE_TOOLS = toolsOf('vault', {
 			const todos = items.map(({ id = free.shift() ?? '', ...todo }) => ({ id, ...todo }))
 			await store.setTodos(session, todos)
 			return showTodos(todos)
-		},
-	},
+		}
+	}
 })
 
 //#endregion §notes
@@ -7775,7 +7775,7 @@ function momentIn(zone: string, now: number, add = '') {
 		tz: at.timeZoneId,
 		weekday: WEEKDAYS[at.dayOfWeek - 1] ?? '',
 		week: at.weekOfYear ?? 0,
-		unix_ms: at.epochMilliseconds,
+		unix_ms: at.epochMilliseconds
 	}
 }
 
@@ -7803,7 +7803,7 @@ export const ASK_TOOLS = toolsOf('agents', {
 		takes: {
 			question: arg('The whole question.'),
 			options: maybe(arg.texts('Answers to choose.', { maxItems: 8 })),
-			multi: arg.flag('Several may be chosen.'),
+			multi: arg.flag('Several may be chosen.')
 		},
 		annotations: annotate('Low', 'reads'),
 		core: true,
@@ -7816,21 +7816,21 @@ export const ASK_TOOLS = toolsOf('agents', {
 			if (chosen) return `the user answered: ${chosen}`
 			const why = prompter.available ? 'the user gave no answer' : 'nobody can be asked'
 			return { text: `${why}. Decide, and say what you assumed.`, isError: true }
-		},
+		}
 	},
 	select_tools: {
 		description: 'Use when no offered tool fits: finds tools and offers them from then on.',
 		takes: {
 			query: maybe(arg('What it should do.')),
 			names: maybe(arg.texts('Exact names of tools.')),
-			limit: limitTo(30, 10),
+			limit: limitTo(30, 10)
 		},
 		core: true,
 		run: async (query, { select }) => {
 			const { offered, unknown } = select(query)
 			const strange = unknown.map((name) => `there is no tool ${visible(name)}`)
 			return joinParts([offeredLines(offered), ...strange])
-		},
+		}
 	},
 	agent_run: {
 		description:
@@ -7839,10 +7839,10 @@ export const ASK_TOOLS = toolsOf('agents', {
 			task: arg('All it is told: goal, files, what to answer.'),
 			profile: maybe(arg('Its profile; what that allows beyond yours stays denied.')),
 			tools: maybe(arg.texts('Its only tools, of those you have.')),
-			max_steps: arg.range([1, 100], 20, 'Its requests to the model.'),
+			max_steps: arg.range([1, 100], 20, 'Its requests to the model.')
 		},
 		annotations: CHANGES,
-		run: (asked, { delegate }, signal) => delegate(asked, signal),
+		run: (asked, { delegate }, signal) => delegate(asked, signal)
 	},
 	text_diff: {
 		family: 'text',
@@ -7852,31 +7852,31 @@ export const ASK_TOOLS = toolsOf('agents', {
 			b: maybe(arg('The new text.')),
 			path_a: maybe(arg('File instead of a.')),
 			path_b: maybe(arg('File instead of b.')),
-			context: arg.range([0, 50], 3, 'Lines around a change.'),
+			context: arg.range([0, 50], 3, 'Lines around a change.')
 		},
 		paths: ({ path_a, path_b }) => [path_a ?? [], path_b ?? []].flat(),
 		run: async ({ a, b, path_a, path_b, context }, { workspace }) => {
 			const old = await textOrFile('a', workspace, a, path_a)
 			const fresh = await textOrFile('b', workspace, b, path_b)
 			return old.text === fresh.text ? 'they are the same' : unifiedDiff(old, fresh, context)
-		},
+		}
 	},
 	time_now: {
 		family: 'time',
 		description: 'The time in a zone, and a moment counted from it.',
 		takes: {
 			tz: arg('IANA zone, an offset such as +02:00, UTC, or local.', { default: 'local' }),
-			add: maybe(arg('ISO 8601 duration, such as -P7D or PT90M.')),
+			add: maybe(arg('ISO 8601 duration, such as -P7D or PT90M.'))
 		},
 		run: async ({ tz, add }, { world }) => {
 			const zone = tz === 'local' ? Temporal.Now.timeZoneId() : tz
 			const now = world.now()
 			const facts = { now: nowIn(zone, now), ...(add && { after: momentIn(zone, now, add) }) }
 			const lines = Object.entries(facts).map(
-				([name, at]) => `${name} ${at.iso} (${at.weekday}, week ${at.week}, ${at.tz})`,
+				([name, at]) => `${name} ${at.iso} (${at.weekday}, week ${at.week}, ${at.tz})`
 			)
 			return { text: lines.join('\n'), structured: facts }
-		},
+		}
 	},
 	system_info: {
 		family: 'system',
@@ -7898,11 +7898,11 @@ export const ASK_TOOLS = toolsOf('agents', {
 				disk: freeOf(disk.bavail * disk.bsize, disk.blocks * disk.bsize),
 				workspace: workspace.root,
 				tai: VERSION,
-				...Object.fromEntries(await Promise.all(found)),
+				...Object.fromEntries(await Promise.all(found))
 			}
 			return columns(Object.entries(facts))
-		},
-	},
+		}
+	}
 })
 
 //#endregion §asking
@@ -7951,7 +7951,7 @@ function providersIn(config: Config) {
 function choiceOf(
 	asked: string | undefined,
 	{ config, world, store, http }: Pick<ToolContext, 'config' | 'world' | 'store' | 'http'>,
-	signal: AbortSignal,
+	signal: AbortSignal
 ) {
 	const providers = providersIn(config)
 	const secret = (name: string) => store.secrets.get(name)
@@ -7974,23 +7974,23 @@ const serversFor = (profile: string, { registry }: McpBridge) =>
 const SETTING_VALUE: Schema<string | number | boolean | readonly string[]> = {
 	anyOf: [
 		...['string', 'number', 'boolean'].map((type) => ({ type })),
-		{ type: 'array', items: { type: 'string' } },
+		{ type: 'array', items: { type: 'string' } }
 	],
-	description: 'The new value.',
+	description: 'The new value.'
 }
 
 export const SELF_TOOLS = toolsOf('sessions', {
 	secret_list: {
 		family: 'secrets',
 		description: 'Names of secrets and when each was set; never a value.',
-		run: async (_, { store }) => linesOf(await store.secrets.list(), 'no secrets'),
+		run: async (_, { store }) => linesOf(await store.secrets.list(), 'no secrets')
 	},
 	secret_request: {
 		family: 'secrets',
 		description: 'Have the user type a key or token into the vault, unseen by you.',
 		takes: {
 			name: arg('Such as GITHUB_TOKEN.', { pattern: '^[A-Za-z_][A-Za-z0-9_]*$' }),
-			reason: arg('What it is for; shown to the user.'),
+			reason: arg('What it is for; shown to the user.')
 		},
 		annotations: SETS,
 		run: async ({ name, reason }, { prompter, store: { redactor, secrets } }, signal) => {
@@ -8000,7 +8000,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			const question = [
 				`the model asks for the secret ${name}, which it will not see:`,
 				...inMargin(reason),
-				`${name}${isOld ? ' (in place of the stored one)' : ''}:`,
+				`${name}${isOld ? ' (in place of the stored one)' : ''}:`
 			].join('\n')
 			const ask = (until: AbortSignal) => prompter.ask(question, { secret: true }, until)
 			const value = (await awaitAnswer(USER_WAIT, signal, ask))?.trim()
@@ -8008,19 +8008,19 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			redactor.add(name, value)
 			await secrets.set(name, value)
 			return `stored ${name}`
-		},
+		}
 	},
 	session_list: {
 		description: 'Saved conversations: id, title, profile, model, times, number of messages.',
 		takes: { query: maybe(arg('Words in them; without, the newest.')), limit: limitTo(100, 20) },
-		run: async (asked, { store }) => linesOf(await store.listSessions(asked), 'no sessions'),
+		run: async (asked, { store }) => linesOf(await store.listSessions(asked), 'no sessions')
 	},
 	session_read: {
 		description: 'Read the messages of a saved conversation, oldest first.',
 		takes: {
 			id: arg('As session_list shows it.'),
 			offset: arg.whole('Messages to pass over.', { minimum: 0, default: 0 }),
-			limit: limitTo(200, 50),
+			limit: limitTo(200, 50)
 		},
 		run: async ({ id, offset, limit }, { store }) => {
 			const session = (await store.findSession(id)) ?? noSuch('session', id, 'session_list')
@@ -8030,7 +8030,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			const end = offset + said.length
 			const rest = end < all.length ? `; read on with offset ${end}` : ''
 			return `[${said.length} of ${all.length} messages${rest}]${said.join('')}`
-		},
+		}
 	},
 	profile_list: {
 		family: 'profiles',
@@ -8042,7 +8042,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 				return { name, current: name === current, ...row, prompt: start, servers }
 			})
 			return linesOf(rows)
-		},
+		}
 	},
 	profile_switch: {
 		family: 'profiles',
@@ -8058,7 +8058,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			if (model) await listedModel(model, context, signal)
 			await switchSession(context, { profile: name })
 			return `profile ${name} from the next turn on`
-		},
+		}
 	},
 	model_list: {
 		family: 'models',
@@ -8078,7 +8078,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			})
 			if (!asked[0]) noSuch('provider', `${only}`, 'model_list')
 			return linesOf((await Promise.all(lists)).flat(), 'no provider is set up')
-		},
+		}
 	},
 	model_switch: {
 		family: 'models',
@@ -8089,13 +8089,13 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			const model = await listedModel(asked, context, signal)
 			await switchSession(context, { model })
 			return `${model} from the next turn on`
-		},
+		}
 	},
 	config_get: {
 		family: 'config',
 		description: 'Settings of tai: value, source, and what it hides (shadows).',
 		takes: { key: maybe(arg('omitted = all keys')) },
-		run: async ({ key }, { config }) => linesOf(key ? [config.explain(key)] : config.all()),
+		run: async ({ key }, { config }) => linesOf(key ? [config.explain(key)] : config.all())
 	},
 	config_set: {
 		family: 'config',
@@ -8114,7 +8114,7 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			if (unknown[0]) noSuch('tool', unknown[0], 'select_tools')
 			await store.setSetting(key, parseSetting(key, value, 'config_set'))
 			return `${key} is set for the next run`
-		},
+		}
 	},
 	audit_search: {
 		family: 'audit',
@@ -8124,14 +8124,14 @@ export const SELF_TOOLS = toolsOf('sessions', {
 			server: maybe(arg('Only of this MCP server.')),
 			tool: maybe(arg('Only of this tool.')),
 			since: maybe(arg('Such as 2026-05-01T12:00:00Z.', { format: 'date-time' })),
-			limit: limitTo(500, 50),
+			limit: limitTo(500, 50)
 		},
 		run: async ({ since = '', ...filter }, { store }) => {
 			const rows = await store.listAudit({ ...filter, since: Date.parse(since) || 0 })
 			const facts = rows.map(({ ts, kind, session, data }) => ({ ts, kind, session, data }))
 			return linesOf(facts, 'no such entries')
-		},
-	},
+		}
+	}
 })
 
 //#endregion §self
@@ -8211,7 +8211,7 @@ export const repositoryOf = (address: string) => githubPlace(address).name
 export async function readSource(
 	{ registry, resolve }: McpBridge,
 	words: string[],
-	how: { name?: string | undefined; kind?: SourceKind; signal: AbortSignal },
+	how: { name?: string | undefined; kind?: SourceKind; signal: AbortSignal }
 ) {
 	const [source = '', ...args] = words
 	const { name, kind = sourceKind(source), signal } = how
@@ -8243,7 +8243,7 @@ type Added = Awaited<ReturnType<McpBridge['add']>>
 export async function addServers(
 	bridge: McpBridge,
 	{ servers, rejects }: McpSource,
-	how: Agreement & { profile: string | undefined; current?: string },
+	how: Agreement & { profile: string | undefined; current?: string }
 ) {
 	const added = []
 	const failed = [...rejects]
@@ -8264,7 +8264,7 @@ export async function addServers(
 const agreementOf = ({ prompter, approvals }: ToolContext, signal: AbortSignal) => ({
 	prompter,
 	granted: approvals.mode === 'danger-full-access' ? '--yolo' : undefined,
-	signal,
+	signal
 })
 
 /** No value of a variable or a header is among them. */
@@ -8276,7 +8276,7 @@ export function serverFacts({ registry, redact }: McpBridge) {
 		profiles,
 		tools: registry.definitions(name).length,
 		withheld: registry.withheld(name).map((tool) => tool.name),
-		source,
+		source
 	}))
 }
 
@@ -8289,7 +8289,7 @@ export function toolFacts(bridge: McpBridge, profile: string, server?: string) {
 		tool: row.name,
 		name: row.exposed,
 		state: row.unbound ?? 'offered',
-		description: clip(row.description.replace(/\s+/g, ' '), LISTED_MAX),
+		description: clip(row.description.replace(/\s+/g, ' '), LISTED_MAX)
 	}))
 }
 
@@ -8318,7 +8318,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		takes: {
 			source: arg('JSON or TOML, command line, http(s) or GitHub address, or stored name.'),
 			name: maybe(arg('Name for the one server.')),
-			profile: maybe(arg('Enable it for this profile, such as "default".')),
+			profile: maybe(arg('Enable it for this profile, such as "default".'))
 		},
 		annotations: WILD,
 		run: async ({ source, name, profile }, context, signal) => {
@@ -8327,11 +8327,11 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 			const { added, failed } = await addServers(context.bridge, found, how)
 			const lines = [...found.notes, ...added.map(addedLine), ...failed.map(messageOf)]
 			return { text: lines.join('\n'), isError: !added[0] }
-		},
+		}
 	},
 	mcp_list: {
 		description: 'List the MCP servers: address, profiles they are enabled for, tools, withheld.',
-		run: async (_, { bridge }) => linesOf(serverFacts(bridge), 'no servers; mcp_add adds one'),
+		run: async (_, { bridge }) => linesOf(serverFacts(bridge), 'no servers; mcp_add adds one')
 	},
 	mcp_enable: {
 		description: 'Enable an MCP server for a profile: its tools can then be found and called.',
@@ -8340,14 +8340,14 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		run: async ({ server, profile }, context, signal) => {
 			const how = agreementOf(context, signal)
 			return switchServer(context.bridge, server, profile ?? context.profile, how)
-		},
+		}
 	},
 	mcp_disable: {
 		description: 'Disable an MCP server for a profile: its tools can no longer be called.',
 		takes: SEAT,
 		annotations: SETS,
 		run: async ({ server, profile }, context) =>
-			switchServer(context.bridge, server, profile ?? context.profile),
+			switchServer(context.bridge, server, profile ?? context.profile)
 	},
 	mcp_remove: {
 		description: 'Delete an MCP server, with what was accepted of it.',
@@ -8356,14 +8356,14 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		run: async ({ server }, { bridge }) => {
 			await bridge.remove(server)
 			return `${server} is removed`
-		},
+		}
 	},
 	mcp_tools: {
 		description:
 			'List tools of MCP servers: the name to call each by, and whether it is offered, withheld (pin_pending) or left out.',
 		takes: { server: maybe(SERVER) },
 		run: async ({ server }, { bridge, profile }) =>
-			linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers'),
+			linesOf(toolFacts(bridge, profile, server), 'no tools; mcp_list shows the servers')
 	},
 	mcp_search: {
 		description:
@@ -8371,7 +8371,7 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 		takes: {
 			query: arg('What the tool should do.'),
 			limit: limitTo(15, 5),
-			server: maybe(arg('Only of this server.')),
+			server: maybe(arg('Only of this server.'))
 		},
 		core: true,
 		run: async ({ query, limit, server }, { select, bridge, profile }) => {
@@ -8380,22 +8380,22 @@ export const SERVER_TOOLS = toolsOf('mcp', {
 			const { offered } = select({ query, limit, servers })
 			const hint = `\nenabled servers: ${names.join(', ') || 'none'}; mcp_list shows all`
 			return offeredLines(offered) + (offered[0] ? '' : hint)
-		},
+		}
 	},
 	mcp_call: {
 		description: 'Call a tool of an enabled MCP server by its own name. Returns what it returns.',
 		takes: {
 			server: SERVER,
 			tool: arg('Name of the tool, as the server has it.'),
-			args: maybe(arg.object('Its arguments.')),
+			args: maybe(arg.object('Its arguments.'))
 		},
 		annotations: WILD,
 		means: ({ server, tool: name, args }) => ({ server, name, args: args ?? {} }),
 		run: async ({ server, tool: name }, { bridge, profile }) => {
 			checkCallable(bridge, profile, server, name)
 			fail(`${server} has just lost its tool ${name}`)
-		},
-	},
+		}
+	}
 })
 
 /** What came of one server, on a line. */
@@ -8405,7 +8405,7 @@ export function addedLine({ name, transport, tools, skipped, profiles }: Added) 
 	const facts = [
 		`${name}: ${transport}, ${count(tools.length, 'tool')}${names && `: ${names}`}`,
 		left && `left out: ${left}`,
-		profiles[0] ? `enabled for ${profiles.join(', ')}` : 'not enabled (tai mcp enable)',
+		profiles[0] ? `enabled for ${profiles.join(', ')}` : 'not enabled (tai mcp enable)'
 	]
 	return visible(joinParts(facts, '; '))
 }
@@ -8461,7 +8461,7 @@ export const TOOLS = [
 	NOTE_TOOLS,
 	ASK_TOOLS,
 	SELF_TOOLS,
-	SERVER_TOOLS,
+	SERVER_TOOLS
 ].flat()
 
 const NOT_INHERITED = /^(chat|completions|todo_)/ // the list is its parent's
@@ -8484,7 +8484,7 @@ export function bridgedTools(bridge: McpBridge, profile: string, offers = true) 
 			parameters: row.inputSchema,
 			annotations: WILD,
 			origin: { server, tool, names },
-			run: (args, _, signal) => bridge.call(row, args, signal),
+			run: (args, _, signal) => bridge.call(row, args, signal)
 		}
 	}
 	return bridge.registry.once(`rows of ${profile}, ${offers}`, () => {
@@ -8505,7 +8505,7 @@ const requestOf = <T>(row: Tool, full: JsonObject, call: T) => ({
 	tool: row.name,
 	annotations: annotationsOf(row, full),
 	grantAs: grantNameOf(row),
-	origin: row.origin?.server,
+	origin: row.origin?.server
 })
 
 /** Each with its kind of RpcError. */
@@ -8516,7 +8516,7 @@ const REFUSAL_KINDS = {
 	locked: 'locked',
 	busy: 'busy',
 	crashed: 'failed',
-	interrupted: 'failed',
+	interrupted: 'failed'
 } as const
 
 type Refusal = keyof typeof REFUSAL_KINDS
@@ -8556,7 +8556,7 @@ export class Tools {
 		this.context = {
 			...options.context,
 			select: this.#select,
-			delegate: (...asked) => options.delegate(this, ...asked),
+			delegate: (...asked) => options.delegate(this, ...asked)
 		}
 		this.#options = options
 	}
@@ -8602,7 +8602,7 @@ export class Tools {
 			rows: rows.filter(isFor),
 			bridged: () => bridged().filter(isFor),
 			only: (names ?? tools ?? only) && chosen.map(({ name }) => name),
-			context: { ...context, profile, depth: depth + 1, approvals: approvals.child(mode) },
+			context: { ...context, profile, depth: depth + 1, approvals: approvals.child(mode) }
 		})
 	}
 
@@ -8638,7 +8638,7 @@ export class Tools {
 			...(origin && { server: origin.server }),
 			ms: world.now() - started,
 			outcome: why ?? (output.isError ? 'error' : 'ok'),
-			bytes: byteLength(output.text),
+			bytes: byteLength(output.text)
 		}
 		const entry = () => ({ ...facts, digest: exact() })
 		const isQuick = origin || (row && annotationsOf(row, args).readOnly)
@@ -8652,7 +8652,7 @@ export class Tools {
 		row: Tool,
 		raw: JsonObject,
 		exact: () => string,
-		signal: AbortSignal,
+		signal: AbortSignal
 	): Promise<Outcome> {
 		const { name, origin, parameters } = row
 		const { approvals, session } = this.context
@@ -8662,7 +8662,7 @@ export class Tools {
 		const {
 			args = raw,
 			problem,
-			data,
+			data
 		} = origin ? missingArguments(parameters, raw) : checkArguments(parameters, await check(), raw)
 		if (problem) return refuse('invalid', name, `${name}: ${problem}`, data)
 		this.#offered.add(name)
@@ -8721,7 +8721,7 @@ export class Tools {
 			text: fits(whole) ? whole : await this.#spill(name, whole),
 			structured: mapStrings(output.structured, (it) => brief(redactor.redact(it))) as Json,
 			...(output.blocks && { blocks: redactor.redactIn(output.blocks) }),
-			...(images && { images }),
+			...(images && { images })
 		}
 		return { output: tidied }
 	}
@@ -8807,7 +8807,7 @@ export function systemPrompt({
 	world,
 	hidden = [],
 	added,
-	schema,
+	schema
 }: { world: World } & Loose<{
 	root: string // none without tools
 	hidden: Tool[]
@@ -8816,7 +8816,7 @@ export function systemPrompt({
 }>) {
 	const day = new Date(world.now()).toISOString().slice(0, 10)
 	const titles = hidden.map(({ name, origin }) =>
-		origin ? `those of MCP server ${origin.server}` : name,
+		origin ? `those of MCP server ${origin.server}` : name
 	)
 	const more = [...new Set(titles)].join(', ')
 	const parts = [
@@ -8824,7 +8824,7 @@ export function systemPrompt({
 		root && `${MANNER}\n\nWorkspace: ${root} (${world.platform}). Date: ${day}.`,
 		more && `More tools can be offered by select_tools: ${more}.`,
 		schema &&
-			`Answer with nothing but one JSON value that is valid under this JSON Schema:\n${JSON.stringify(schema)}`,
+			`Answer with nothing but one JSON value that is valid under this JSON Schema:\n${JSON.stringify(schema)}`
 	]
 	return joinParts(parts, '\n\n')
 }
@@ -9211,10 +9211,10 @@ const CSI_HEAD = String.raw`(\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}`
 const ESCAPE_HEAD = String.raw`\x1b[ -/]{0,4}`
 const REMOVED_TEXT = RegExp(
 	String.raw`${STRING_HEAD}([\x07\x18\x1a\x9c]|\x1b\\)|${CSI_HEAD}[@-~]?|${ESCAPE_HEAD}[0-~]?|[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]`,
-	'g',
+	'g'
 )
 const UNFINISHED = RegExp(
-	String.raw`(${STRING_HEAD}\x1b?|${CSI_HEAD}|${ESCAPE_HEAD}|\r|[\ud800-\udbff])$`,
+	String.raw`(${STRING_HEAD}\x1b?|${CSI_HEAD}|${ESCAPE_HEAD}|\r|[\ud800-\udbff])$`
 )
 
 /** No escape sequences, controls (but \n and \t) or direction overrides. */
@@ -9229,7 +9229,7 @@ export function terminalFilter() {
 			held = UNFINISHED.exec(text)?.[0] ?? ''
 			return terminalText(text.slice(0, text.length - held.length))
 		},
-		end: () => terminalText(held),
+		end: () => terminalText(held)
 	}
 }
 
@@ -9255,7 +9255,7 @@ async function askLine(question: string, secret: boolean, asked: AbortSignal) {
 		prompt: question.slice(shown),
 		terminal: true,
 		historySize: 0,
-		signal: AbortSignal.any([asked, AbortSignal.timeout(ASK_WAIT)]),
+		signal: AbortSignal.any([asked, AbortSignal.timeout(ASK_WAIT)])
 	})
 	editor.once('line', resolve).once('close', stop).once('error', stop)
 	editor.once('SIGINT', stop).once('SIGINT', () => process.emit('SIGINT'))
@@ -9294,7 +9294,7 @@ export function ttyPrompter(pause?: () => Disposable): Prompter {
 				if (choice || said === undefined) return choice?.key
 				prompt = `Please type one of ${keys}, then Enter. `
 			}
-		},
+		}
 	}
 }
 
@@ -9334,7 +9334,7 @@ export function spinnerOn(output: Output, ...others: Output[]) {
 export const denyPrompter: Prompter = {
 	available: false,
 	choose: async () => undefined,
-	ask: async () => undefined,
+	ask: async () => undefined
 }
 
 //#endregion §terminal
@@ -9364,7 +9364,7 @@ function columnsOf(text: string, page: Page) {
 
 const narrower = (page: Page, by: number) => ({
 	...page,
-	width: Math.max(BODY_MIN, page.width - by),
+	width: Math.max(BODY_MIN, page.width - by)
 })
 
 function paintText(text: string, { color, styles }: Page, ...more: InspectColor[]) {
@@ -9394,7 +9394,7 @@ const INLINES: Draw<string> = {
 		return drawInlines(tokens, page, 'underline') + end
 	},
 	html: ({ raw }, page) => (/^<br\s*\/?>$/i.test(raw) ? '\n' : paintText(raw, page)),
-	checkbox: () => '',
+	checkbox: () => ''
 }
 
 function drawInlines(tokens: Token[] = [], page: Page, ...more: InspectColor[]) {
@@ -9428,7 +9428,7 @@ const BLOCKS: Draw<string[]> = {
 	blockquote: ({ tokens }, page) =>
 		drawBlocks(tokens, narrower(page, 2)).map((line) => `│ ${line}`),
 	list: drawList,
-	table: drawTable,
+	table: drawTable
 }
 
 const asWritten = (text: string) => terminalText(text).trimEnd().split('\n')
@@ -9478,7 +9478,7 @@ function drawTable(token: Tokens.Generic, page: Page) {
 
 function fitColumns(rows: string[][], page: Page) {
 	const widths = (rows[0] ?? []).map((_cell, x) =>
-		Math.max(1, ...rows.map((row) => columnsOf(row[x] ?? '', page))),
+		Math.max(1, ...rows.map((row) => columnsOf(row[x] ?? '', page)))
 	)
 	for (;;) {
 		const widest = Math.max(...widths)
@@ -9514,7 +9514,7 @@ export async function markdownStream({ columns: width, color }: Pick<Output, 'co
 			rest = rest.slice(done.length)
 			return draw(done)
 		},
-		end: () => draw(rest + filter.end()),
+		end: () => draw(rest + filter.end())
 	}
 }
 
@@ -9554,7 +9554,7 @@ async function* inputChunks(
 	fd: number,
 	what: string,
 	signal: AbortSignal,
-	begins = async (_begun: Promise<unknown>) => true,
+	begins = async (_begun: Promise<unknown>) => true
 ): AsyncGenerator<Buffer> {
 	const kind = fdKind(fd)
 	if (kind === 'device') failUsage(`${what} is a folder or a device`, 'name a file')
@@ -9578,7 +9578,7 @@ async function readInput(
 	what: string,
 	max: number,
 	signal: AbortSignal,
-	open: () => AsyncIterable<Buffer>,
+	open: () => AsyncIterable<Buffer>
 ) {
 	const chunks = []
 	let left = max
@@ -9673,7 +9673,7 @@ const COMMON_FLAGS = flagRows({
 	'-v, --verbose': 'choices and causes of errors on stderr',
 	'--no-color': 'no colours',
 	'-h, --help': 'this help',
-	'-V, --version': 'print the version',
+	'-V, --version': 'print the version'
 })
 
 const SERVED_FLAGS = flagRows({
@@ -9690,7 +9690,7 @@ const SERVED_FLAGS = flagRows({
 	'--serve-mcp [KEY]': 'serve the tools over MCP; KEY may be in TAI_MCP_KEY',
 	'--mcp-port N': '',
 	'--mcp-bind ADDR': '',
-	'--mcp-hosts A,B': '',
+	'--mcp-hosts A,B': ''
 }).concat(COMMON_FLAGS)
 
 export const FLAGS = flagRows({
@@ -9702,7 +9702,7 @@ export const FLAGS = flagRows({
 	'--schema FILE': 'the answer must be JSON that fits it',
 	'-x, --extract': 'print only the first code block',
 	'--stream-json': 'print events as JSON, one a line',
-	'--raw': 'print the answer unrendered',
+	'--raw': 'print the answer unrendered'
 }).concat(SERVED_FLAGS)
 
 /** The flags of a command line, by name. */
@@ -9746,7 +9746,7 @@ export function parseLine<Host>(argv: string[], commands: Command<Host>[]) {
 	const every = [...FLAGS, ...commands.flatMap((row) => [...flagsOf(row)])]
 	const { values, positionals: words } = readFlags(args, every, false)
 	const given = new Given(
-		Object.entries(values).map(([name, all]) => [name, [all].flat().map(String)]),
+		Object.entries(values).map(([name, all]) => [name, [all].flat().map(String)])
 	)
 	given.literal = argv.slice(end + 1)
 
@@ -9818,7 +9818,7 @@ const ASK_BASH = "complete -o default -C 'tai completion line --' tai\n"
 export const COMPLETIONS = {
 	bash: ASK_BASH,
 	zsh: `autoload -U bashcompinit && bashcompinit\n${ASK_BASH}`,
-	fish: "complete -c tai -a '(COMP_LINE=(commandline -cp) tai completion line)'\n",
+	fish: "complete -c tai -a '(COMP_LINE=(commandline -cp) tai completion line)'\n"
 }
 
 /** What the last word may become: a command, a verb or a flag. */
@@ -9854,7 +9854,7 @@ export function interruptsOf(end: () => void, leave: () => void) {
 			}
 			return { [Symbol.dispose]: () => void (next = end) }
 		},
-		press: () => next(),
+		press: () => next()
 	}
 }
 
@@ -10022,7 +10022,7 @@ export type TurnOutcome = ReturnType<typeof outcomeOf>
 function outcomeOf(
 	{ answer = '', steps = 0, usage = NO_USAGE, cost, tools = [], error }: Partial<TurnResult>,
 	redactor: Redactor,
-	{ session = '', model = '' } = {},
+	{ session = '', model = '' } = {}
 ) {
 	const exit = error ? exitCodeOf(error) : EXIT.answered
 	const { hint = null } = Object(error)
@@ -10072,7 +10072,7 @@ export function textPresenter(app: App, renderer: Renderer, hold: boolean) {
 			out.write(renderer.end(outcome))
 			spinner?.stop()
 			if (!out.atLineStart) out.write('\n')
-		},
+		}
 	}
 }
 
@@ -10086,7 +10086,7 @@ export function jsonPresenter({ given, out, notice, redactor }: App, start?: Jso
 			if (streams) write(streamLine(event, redactor))
 			else if (event.kind === 'notice') notice(event.text)
 		},
-		end: (outcome: TurnOutcome) => write(streams ? { type: 'end', ...outcome } : outcome),
+		end: (outcome: TurnOutcome) => write(streams ? { type: 'end', ...outcome } : outcome)
 	}
 }
 
@@ -10277,7 +10277,7 @@ export async function openTools(app: App, { mode, rows, only, lock, ...seat }: T
 		resultMax: config.number('result_max'),
 		only,
 		lock,
-		say: notice,
+		say: notice
 	})
 }
 
@@ -10378,14 +10378,14 @@ const TEXTS = { none: TEXT, name: TEXT, type: TEXT, command: TEXT, url: TEXT }
 const RESOLVER_ANSWER = {
 	type: 'object',
 	properties: { ...TEXTS, args: {}, env: {}, headers: {} },
-	additionalProperties: false,
+	additionalProperties: false
 }
 
 /** The registry, and what stands before the package; its group: a program comes after. */
 const STARTERS = new Map<string, [string, RegExp]>([
 	['npx', ['npm', /^(?:-y\n)?(-p\n)?/]],
 	['uvx', ['pypi', /^(--from\n)?/]],
-	['docker', ['oci', /^run\n(?:(?:-i|--rm|-e\n[A-Z_][A-Z\d_]*)\n)*/]],
+	['docker', ['oci', /^run\n(?:(?:-i|--rm|-e\n[A-Z_][A-Z\d_]*)\n)*/]]
 ])
 
 /** A package, and the version after it; none after git, where a commit may be of a fork. */
@@ -10435,14 +10435,14 @@ const WITNESSES: Record<string, Witness> = {
 		return packageNames('pypi', name, scripts, `git+https://github.com/${place.name}`)
 	},
 	'README.md': () => [],
-	Glama: () => [],
+	Glama: () => []
 }
 
 async function pagesOf(app: App, place: GithubPlace, signal: AbortSignal) {
 	const { owner, name: repository, folder = 'HEAD' } = place
 	const elsewhere: Record<string, string> = {
 		registry: `registry.modelcontextprotocol.io/v0/servers?limit=100&version=latest&search=io.github.${owner}/`,
-		Glama: `glama.ai/api/mcp/v1/servers/${repository}`,
+		Glama: `glama.ai/api/mcp/v1/servers/${repository}`
 	}
 	const root = (await app.config()).get('mcp_resolver')?.replace(/\/+$/, '') ?? 'https:/'
 	const how = { method: 'GET', timeout: WEB_TIMEOUT, maxBody: PAGE_MAX, redirects: WEB_REDIRECTS }
@@ -10599,7 +10599,7 @@ async function readLine(store: Store) {
 	})
 	reader.on('close', () => resolve(undefined))
 	reader.on('SIGINT', () =>
-		reader.line === '' ? reader.close() : reader.write(null, { ctrl: true, name: 'u' }),
+		reader.line === '' ? reader.close() : reader.write(null, { ctrl: true, name: 'u' })
 	)
 	reader.prompt()
 	const line = await promise
@@ -10622,7 +10622,7 @@ const RESOURCE_URI = /^(?:tai|teaagent):\/\/workspace\/([^]+)$/
 const MIMES: Record<string, string> = {
 	json: 'application/json',
 	jpg: 'image/jpeg',
-	png: 'image/png',
+	png: 'image/png'
 }
 
 const mimeOf = (name: string, usual = 'text/plain') =>
@@ -10636,7 +10636,7 @@ const sameCursor = (name: string) => Buffer.from(name).toString('base64url')
 export async function listResources(
 	{ workspace, redactor }: Shelf,
 	cursor: Json,
-	signal: AbortSignal,
+	signal: AbortSignal
 ) {
 	const last = Buffer.from(`${cursor}`, 'base64url').toString()
 	if (sameCursor(last) !== cursor) failRpc('params', 'this cursor is not ours')
@@ -10648,12 +10648,12 @@ export async function listResources(
 		uri: RESOURCE_ROOT + encodeURIComponent(name).replaceAll('%2F', '/'),
 		name,
 		description: formatBytes(lstatOf(path.join(workspace.root, name))?.size ?? 0),
-		mimeType: mimeOf(name),
+		mimeType: mimeOf(name)
 	}))
 	return {
 		resources,
 		nextCursor: left.length > names.length ? sameCursor(names.at(-1) ?? '') : undefined,
-		notes: remarks[0] && remarks,
+		notes: remarks[0] && remarks
 	}
 }
 
@@ -10734,14 +10734,14 @@ async function servePartsOf(app: App, options: ServeOptions) {
 		own,
 		admits,
 		sign,
-		lock: app.own(new WorkspaceLock(claim), (it) => it.release()),
+		lock: app.own(new WorkspaceLock(claim), (it) => it.release())
 	}
 }
 
 function openServed(
 	{ app, workspace, lock, mode, only, profile: usual }: ServeParts,
 	seat: Pick<ToolSeat, 'session' | 'processes' | 'rows'>,
-	profile: ProfileRow = usual,
+	profile: ProfileRow = usual
 ) {
 	const { rows = TOOLS } = seat
 	const names = only ?? profile.tools
@@ -10751,7 +10751,7 @@ function openServed(
 		lock,
 		mode: tighterMode(mode, profile.mode),
 		only: names?.filter((name) => rows.some((row) => row.name === name)),
-		profile: profile.name,
+		profile: profile.name
 	})
 }
 
@@ -10766,7 +10766,7 @@ function chatTool(parts: ServeParts) {
 				message: arg('What to do or to answer.', { minLength: 1 }),
 				session: maybe(arg('Go on with the saved session of this id.')),
 				profile: maybe(arg('The profile a new session starts with.')),
-				max_steps: maybe(arg.whole('Requests to the model at most.', { minimum: 1 })),
+				max_steps: maybe(arg.whole('Requests to the model at most.', { minimum: 1 }))
 			},
 			annotations: annotate('Medium', 'changes', { openWorld: true }),
 			run: (args, { session: own, processes }, signal) => {
@@ -10789,8 +10789,8 @@ function chatTool(parts: ServeParts) {
 					return await playApart(app, { ...whose, tools, maxSteps }, message, clock.signal)
 				})
 				return turn.finally(() => lane.length === 0 && turns.delete(session))
-			},
-		},
+			}
+		}
 	})
 }
 
@@ -10802,11 +10802,11 @@ const completionsTool = ({ app, config, redactor }: ServeParts) =>
 				messages: arg.list(
 					takes({
 						role: arg.oneOf(['system', 'user', 'assistant'], 'Who says it.'),
-						content: arg('What is said.'),
+						content: arg('What is said.')
 					}),
 					'The conversation, oldest first.',
-					{ minItems: 1 },
-				),
+					{ minItems: 1 }
+				)
 			},
 			annotations: annotate('Low', 'reads', { openWorld: true }),
 			run: async (args, _, signal) => {
@@ -10821,8 +10821,8 @@ const completionsTool = ({ app, config, redactor }: ServeParts) =>
 				const reply = await chat.complete({ messages, tools: [] }, clock.signal)
 				const { message, usage = null, cost = null } = reply
 				return { text: message.text, structured: { model: modelName(choice), usage, cost } }
-			},
-		},
+			}
+		}
 	})
 
 /** One client's session, or that of all who have none. */
@@ -11030,13 +11030,13 @@ function callResult({ output, why, data }: Outcome, era: Era) {
 	const shown = images.map(({ mime: mimeType, base64 }) => ({
 		type: 'image',
 		data: base64,
-		mimeType,
+		mimeType
 	}))
 	const others = [...shown, ...blocks]
 	return {
 		content: text || !others[0] ? [{ type: 'text', text }, ...others] : others,
 		structuredContent: isObject(structured) ? structured : undefined,
-		isError: isError || undefined,
+		isError: isError || undefined
 	}
 }
 
@@ -11060,7 +11060,7 @@ function modernResult(json: string, ttlMs: number | undefined) {
 	const more = {
 		resultType: 'complete',
 		_meta: { [metaKey('serverInfo')]: SELF },
-		...(ttlMs !== undefined && { ttlMs, cacheScope: 'private' }),
+		...(ttlMs !== undefined && { ttlMs, cacheScope: 'private' })
 	}
 	return `${JSON.stringify(more).slice(0, -1)},${json.slice(1)}`
 }
@@ -11070,7 +11070,7 @@ const LARGE = `a message has at most ${formatBytes(MCP_HTTP_MAX_BODY)}`
 const STATUSES: Record<number, number> = {
 	[RPC_CODES.session]: 404,
 	[RPC_CODES.internal]: 500,
-	[RPC_CODES.busy]: 503,
+	[RPC_CODES.busy]: 503
 }
 
 const MODERN_STATUSES: Record<number, number> = { [RPC_CODES.method]: 404, [RPC_CODES.needs]: 400 }
@@ -11136,7 +11136,7 @@ async function rpcReply(
 	host: RpcHost,
 	read: () => RpcMessage,
 	seated: (message: RpcRequest) => RpcSeat,
-	none?: null,
+	none?: null
 ) {
 	let message: RpcMessage
 	try {
@@ -11185,7 +11185,7 @@ type HttpAnswer = { status: number; body?: string; headers?: object | false | un
 const refused = (status: number, message: string, headers = {}) => ({
 	status,
 	body: rpcFailure(null, new RpcError('request', message)),
-	headers,
+	headers
 })
 
 const TOO_LARGE = refused(413, LARGE)
@@ -11217,7 +11217,7 @@ const headersOf = ({ body = '', headers }: HttpAnswer) => ({
 	'Cache-Control': 'no-store',
 	'Content-Length': byteLength(body),
 	...(body && { 'Content-Type': 'application/json' }),
-	...headers,
+	...headers
 })
 
 const HEAD_END = '\r\n\r\n'
@@ -11422,7 +11422,7 @@ function checkHeaders({ method, params }: RpcRequest, headers: IncomingHttpHeade
 	const said = {
 		'MCP-Protocol-Version': metaIn(params, 'protocolVersion'),
 		'Mcp-Method': method,
-		'Mcp-Name': params['name'] ?? params['uri'],
+		'Mcp-Name': params['name'] ?? params['uri']
 	}
 	for (const [header, value] of Object.entries(said))
 		if (value !== undefined && headerValue(headers[header.toLowerCase()]) !== value)
@@ -11452,7 +11452,7 @@ async function listen(door: Door, bind: string, port: number) {
 		headersTimeout: MCP_HEADERS_TIMEOUT,
 		requestTimeout: MCP_REQUEST_TIMEOUT,
 		keepAliveTimeout: MCP_KEEP_ALIVE,
-		connectionsCheckingInterval: 5 * SECOND,
+		connectionsCheckingInterval: 5 * SECOND
 	}
 	const server = builtin('node:http').createServer(limits, mcpServeHandler(door))
 	server.maxConnections = MCP_CONNECTIONS_MAX
@@ -11615,7 +11615,7 @@ const CHECKS: Record<string, (app: App) => Promise<string | string[]>> = {
 		const text = `${modelName(choice)} (${choice.why}) at ${choice.provider.baseUrl}, ${offers}`
 		const isListed = !models[0] || models.some(({ id }) => id === choice.model)
 		return isListed ? text : [`${text}, this one not among them`, 'warn']
-	},
+	}
 }
 
 export const examine = (app: App) =>
@@ -11644,7 +11644,7 @@ const HOSTS = {
 	Zed: 'xdg/zed/settings.json root/.zed/settings.json',
 	opencode: 'xdg/opencode/opencode.json root/opencode.json',
 	'Gemini CLI': 'home/.gemini/settings.json root/.gemini/settings.json',
-	pi: 'home/.pi/agent/mcp.json root/.pi/mcp.json',
+	pi: 'home/.pi/agent/mcp.json root/.pi/mcp.json'
 }
 
 function hostFolders({ env, platform }: World, root: string): Record<string, string> {
@@ -11692,7 +11692,7 @@ export async function hostedServers(world: World, root: string) {
 		}
 	return {
 		found: found.toSorted((a, b) => Number(b.isOwn) - Number(a.isOwn)),
-		faults: faults.filter((fault) => !fault.endsWith(NO_SERVER)),
+		faults: faults.filter((fault) => !fault.endsWith(NO_SERVER))
 	}
 }
 
@@ -11721,7 +11721,7 @@ const OWN_FLAGS = {
 	'--ttl TIME': TIME,
 	'--name NAME': 'name for the one server',
 	'--grant TOOL': 'accept it as it is now; repeatable',
-	'--grant-all': 'accept all',
+	'--grant-all': 'accept all'
 }
 const VERB_FLAGS = new Map([...flagRows(OWN_FLAGS), ...FLAGS].map((flag) => [flag.name, flag]))
 
@@ -11733,7 +11733,7 @@ const AUDIT_FLAGS = 'kind tool limit'
 /** `shown`: the key in --json, and what a screen shows of each. */
 function listVerb(
 	shown: string,
-	read: (store: Store, asked: Search, app: App) => Promise<object[]>,
+	read: (store: Store, asked: Search, app: App) => Promise<object[]>
 ): Run {
 	const [key = '', ...names] = shown.split(' ')
 	return async (app, ...words) => {
@@ -11747,7 +11747,7 @@ function listVerb(
 function rowVerb<T extends object>(
 	command: string,
 	work: (store: Store, name: string) => Promise<T | boolean | undefined>,
-	shown?: (item: T) => string,
+	shown?: (item: T) => string
 ): Run {
 	return async (app, name) => {
 		const item = (await work(await app.store(), name)) || noSuch(command, name)
@@ -11757,10 +11757,10 @@ function rowVerb<T extends object>(
 }
 
 const recordsVerb = listVerb('records id kind updated bytes title', (store, asked) =>
-	store.listRecords(asked),
+	store.listRecords(asked)
 )
 const sessionsVerb = listVerb('sessions id updated messages model title', (store, asked) =>
-	store.listSessions(asked),
+	store.listSessions(asked)
 )
 const sessionVerb = rowVerb(
 	'session',
@@ -11772,10 +11772,10 @@ const sessionVerb = rowVerb(
 		const said = messages.map(({ message }) =>
 			message.role === 'tool'
 				? `## Tool ${message.name}\n\n${message.text.replace(/^/gm, '    ')}\n` // no text ends that
-				: `## ${message.role}\n\n${wordsOf(message)}\n`,
+				: `## ${message.role}\n\n${wordsOf(message)}\n`
 		)
 		return [`# ${title}\n\nSession ${id}, ${model}, ${when(created)}\n`, ...said].join('\n')
-	},
+	}
 )
 
 type VerbSpec = [usage: string, help: string, run: Run, flags?: string]
@@ -11933,7 +11933,7 @@ const VERBS: Record<string, [help: string, ...VerbSpec[]]> = {
 export const COMMANDS: Command<App>[] = Object.entries(VERBS).map(([name, [help, ...verbs]]) => ({
 	name,
 	help,
-	verbs: verbs.map(verbOf),
+	verbs: verbs.map(verbOf)
 }))
 
 function verbOf([usage, help, run, taken = '']: VerbSpec) {
@@ -12094,7 +12094,7 @@ const agreement = ({ given, notice: show, prompter, signal }: App) => ({
 	prompter,
 	granted: given.has('yes') ? '--yes' : undefined,
 	show,
-	signal,
+	signal
 })
 
 async function pasted({ signal, notice, stdin }: App) {
@@ -12345,7 +12345,7 @@ function realWorld(): World {
 		cwd: attempt(() => process.cwd()) ?? fail('the current folder is gone', 'cd to another one'),
 		home: path.resolve(home),
 		now: Date.now,
-		randomBytes: (size) => builtin('node:crypto').randomBytes(size),
+		randomBytes: (size) => builtin('node:crypto').randomBytes(size)
 	}
 }
 
@@ -12397,7 +12397,7 @@ async function runProcess(argv: string[]) {
 if (import.meta.main)
 	void runProcess(process.argv.slice(2)).then(
 		(code) => process.exit(code), // nothing is left to do
-		(error: unknown) => fs.writeSync(2, `tai: ${explain(error)}\n`), // else Node prints the program
+		(error: unknown) => fs.writeSync(2, `tai: ${explain(error)}\n`) // else Node prints the program
 	)
 
 //#endregion §main
