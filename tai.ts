@@ -8634,7 +8634,7 @@ export class Tools {
 		const safe = await this.#tidy(name, outcome).catch(fall)
 		const { output, why } = safe
 		const facts = {
-			tool: origin?.tool ?? clip(name, 80),
+			tool: origin?.tool ?? store.redactor.clip(name, 80),
 			...(origin && { server: origin.server }),
 			ms: world.now() - started,
 			outcome: why ?? (output.isError ? 'error' : 'ok'),
@@ -11237,7 +11237,7 @@ function answerText(answer: HttpAnswer) {
 
 /** Of RFC 9112, what asks for nothing but an answer. */
 const PLAIN_HEAD =
-	/^POST \/mcp HTTP\/1\.1\r\n(?:(?!(?i:transfer-encoding|te|trailer|expect|upgrade|connection(?!: ?keep-alive\r)):)[\w!#$%&'*+.^`|~-]+: ?[!-~](?:[\t -~]*[!-~])?\r\n)+\r\n$/
+	/^(?:POST|DELETE) \/mcp HTTP\/1\.1\r\n(?:(?!(?i:transfer-encoding|te|trailer|expect|upgrade|connection(?!: ?keep-alive\r)):)[\w!#$%&'*+.^`|~-]+: ?[!-~](?:[\t -~]*[!-~])?\r\n)+\r\n$/
 
 function plainHead(text: string): IncomingHttpHeaders | undefined {
 	if (!PLAIN_HEAD.test(text)) return undefined
@@ -11250,21 +11250,26 @@ function plainHead(text: string): IncomingHttpHeaders | undefined {
 /** A connection, until it asks for what only node:http does. */
 function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void) {
 	let head: Buffer = Buffer.alloc(0) // was let in
-	let asked: HttpHead = { method: 'POST', url: '/mcp', headers: {} }
+	let asked: HttpHead = { url: '/mcp', headers: {} }
 	const stops = new Set<AbortController>() // of what is under way
 	let last = Promise.resolve()
 	let next: Buffer = head // for node:http, after that
 
-	function isPlain(bytes: Buffer) {
+	/** Of the request that `bytes` begin with; 0: it is not whole, or not plain. */
+	function plainLength(bytes: Buffer) {
 		if (!head[0] || !bytes.subarray(0, head.length).equals(head)) {
 			const first = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)
-			const headers = first.length <= MCP_HEAD_MAX && plainHead(first.toString('latin1'))
-			if (!headers || gateOf({ ...asked, headers }, [`${headers['host']}`], door)) return false
+			const text = first.toString('latin1')
+			const headers = first.length <= MCP_HEAD_MAX && plainHead(text)
+			const [method] = text.split(' ', 1)
+			if (!headers || gateOf({ ...asked, method, headers }, [`${headers['host']}`], door)) return 0
 			if (!head[0]) socket.setTimeout(MCP_KEEP_ALIVE + SECOND)
 			head = Buffer.from(first)
-			asked = { ...asked, headers }
+			asked = { ...asked, method, headers }
 		}
-		return asked.headers['content-length'] === `${bytes.length - head.length}`
+		const { 'content-length': size = '0' } = asked.headers
+		const length = head.length + Number(size)
+		return bytes.length < length || `${Number(size)}` !== size ? 0 : length
 	}
 
 	/** Answers keep the order of the requests. */
@@ -11292,10 +11297,15 @@ function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void)
 	}
 
 	function take(bytes: Buffer) {
-		const isFree = next.length + socket.writableLength === 0 && stops.size < MCP_PIPELINE_MAX
-		if (isFree && !door.isClosing && isPlain(bytes)) return void serve(bytes.subarray(head.length))
-		next = Buffer.concat([next, bytes])
-		if (next.length > MCP_PIPELINE_MAX * MCP_HEAD_MAX) socket.destroy()
+		next = next[0] === undefined ? bytes : Buffer.concat([next, bytes])
+		const isFree = () => stops.size < MCP_PIPELINE_MAX && !socket.writableLength && !door.isClosing
+		while (next[0] !== undefined && isFree()) {
+			const length = plainLength(next)
+			if (length === 0) break
+			void serve(next.subarray(head.length, length))
+			next = next.subarray(length)
+		}
+		if (next.length > MCP_HEAD_MAX * (MCP_PIPELINE_MAX - stops.size)) socket.destroy()
 		leave()
 	}
 

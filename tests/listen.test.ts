@@ -547,6 +547,32 @@ t.test('requests that are cut off, doubled, piled up or in old words', async (t)
     }
 })
 
+t.test('what ends a call is read behind it at once, however its bytes come', async (t) => {
+  const server = await serve(t)
+  const cancel = { jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 7 } }
+  const ways: ((post: (body: object) => string) => string[])[] = [
+    (post) => [post({ ...ping, id: 8 }) + post(cancel)],
+    (post) => [post(cancel).slice(0, 30), post(cancel).slice(30, -5), post(cancel).slice(-5)],
+    (post) => [
+      post(cancel)
+        .replace('POST', 'DELETE')
+        .replace(/Length: \d+([^]*?\r\n\r\n)[^]*/, 'Length: 0$1'),
+    ],
+    (post) => [`${post(cancel).split('Content-Length')[0]}\r\n`.replace('POST', 'DELETE')],
+  ]
+  for (const [i, pieces] of ways.entries()) {
+    const { line, post } = await calling(server, await begin(server), `begun${i}`, 'sleep 30')
+    const before = Date.now()
+    for (const piece of pieces(post)) {
+      line.write(piece)
+      await send(server, { body: ping })
+    }
+    await line.says(/HTTP\/1\.1 20[02][^]*HTTP\/1\.1 20[02]/)
+    t.ok(Date.now() - before < 15_000, `${i}`)
+    t.match(line.text, /interrupted|-32000/, `${i}`)
+  }
+})
+
 t.test('what a connection was answered is alike, however its requests arrive', async (t) => {
   const server = await serve(t)
   const peer = await begin(server)
@@ -628,7 +654,7 @@ t.test(
     await send(server, { body: ping })
     left.socket.end()
     const { line: full } = await calling(server, peer, 'three', 'sleep 30; touch done')
-    full.write(large.repeat(3))
+    full.write(`\0${large.repeat(3)}`)
     await full.closed
     t.notMatch(textOf(await peer.call('glob', { pattern: '*' })), /done/)
   },
