@@ -22,7 +22,7 @@
 //   §text       strings in, strings out
 //     isObject ...
 //   §json       from unknown to typed, at the border
-//     parseObject ...
+//     isNested ...
 //   §waiting    deadlines, and work in turn
 //     sleep within ...
 //   §redact     secrets never leave
@@ -640,10 +640,18 @@ function noSuch(what: string, name: string, list = '', raised: typeof failUsage 
 // A Reader never coerces.
 // Schemas of others are looked through before use.
 
+/** Deeper than `max`. */
+export function isNested(value: unknown, max = MCP_DEPTH_MAX) {
+	if (typeof value !== 'object' || value === null) return false
+	if (max === 0) return true
+	for (const key in value) if (isNested((value as JsonObject)[key], max - 1)) return true
+	return false
+}
+
 /** If it is one. */
 export function parseObject(text: string) {
 	const value = attempt((): JsonObject => JSON.parse(text))
-	return isObject(value) ? value : undefined
+	return isObject(value) && !isNested(value) ? value : undefined
 }
 
 /** Throws InvalidError, which names `where`. */
@@ -3766,14 +3774,6 @@ export class RpcError extends TaiError {
 
 function failRpc(...why: ConstructorParameters<typeof RpcError>): never {
 	throw new RpcError(...why)
-}
-
-/** Deeper than `max`. */
-export function isNested(value: unknown, max = MCP_DEPTH_MAX) {
-	if (typeof value !== 'object' || value === null) return false
-	if (max === 0) return true
-	for (const key in value) if (isNested((value as JsonObject)[key], max - 1)) return true
-	return false
 }
 
 /** A container's own text could be endless. */

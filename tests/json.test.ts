@@ -1,5 +1,5 @@
 import t from 'tap'
-import { InvalidError, parseObject, Reader, schemaCheck } from '../tai.ts'
+import { InvalidError, isNested, MCP_DEPTH_MAX, parseObject, Reader, schemaCheck } from '../tai.ts'
 
 t.test('a Reader gives what is there and names the place of what is not', async (t) => {
   const reader = new Reader(
@@ -62,4 +62,16 @@ t.test('a schema that no value can be held against is refused before one is', as
   const self = { $defs: { a: { properties: { next: { $ref: '#/$defs/a' } } } }, $ref: '#/$defs/a' }
   const check = await schemaCheck(self)
   t.equal(check({ next: { next: {} } }), undefined)
+})
+
+t.test('isNested counts levels, of lists and objects; nothing deep is an object', async (t) => {
+  t.equal(isNested([[[]]], 3), false)
+  t.equal(isNested([[[[]]]], 3), true)
+  t.equal(isNested({ a: [{ b: 1 }] }, 3), false)
+  t.equal(isNested('text', 0), false)
+  t.equal(isNested([[], [], []], 2), false, 'width is no depth')
+  const deep = (levels: number) => `${'{"a":'.repeat(levels)}{}${'}'.repeat(levels)}`
+  t.ok(parseObject(deep(MCP_DEPTH_MAX - 1)))
+  for (const levels of [MCP_DEPTH_MAX, 5_000, 1_000_000])
+    t.equal(parseObject(deep(levels)), undefined)
 })
