@@ -5306,7 +5306,7 @@ export class McpBridge {
 		return this.registry.drift(server)
 	}
 
-	/** A server, or its tool of these names. Throws DeniedError. */
+	/** A server, which ends if not, or its tool of these names. Throws DeniedError. */
 	checkTrust(server: string, ...names: string[]) {
 		const { trusted, allowed_tools, denied_tools, expires_at } = this.registry.trust(server)
 		const isOver = expires_at && Date.parse(expires_at) <= this.#options.world.now()
@@ -5315,7 +5315,8 @@ export class McpBridge {
 		const whole =
 			(!trusted && `${server} is not trusted: the user denied it`) ||
 			(isOver && `the trust in ${server} has expired`)
-		if (!whole && !faults[0]) return true
+		if (whole) void this.#drop(server)
+		else if (!faults[0]) return true
 		const flags = whole ? '' : faults.map((glob) => ` --tool ${shellWord(glob)}`).join('')
 		const hint = `the user can change that: \`tai mcp trust allow ${shellWord(server)}${flags}\``
 		throw new DeniedError(whole || 'the user denied this tool', { hint })
@@ -5333,7 +5334,6 @@ export class McpBridge {
 			const changed = new TaiError('it is not as it was accepted', { hint })
 			return failedOutput(changed, row, 'pin_pending')
 		} catch (error) {
-			if (!attempt(() => this.checkTrust(server))) await this.#drop(server)
 			return failedOutput(toldError(error, signal), row)
 		}
 	}

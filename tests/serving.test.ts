@@ -3,9 +3,11 @@
 import t from 'tap'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { TOOLS } from '../tai.ts'
+import { setTimeout } from 'node:timers/promises'
+import { STORE_GLANCE, TOOLS } from '../tai.ts'
 import { groupIsGone, membersOf } from './fakes/groups.ts'
 import { startModel, stuck } from './fakes/model.ts'
+import { peer as packaged } from './fakes/peers.ts'
 import { begin, connect, KEY, rawPost, send, serve, textOf, type Peer } from './fakes/served.ts'
 import { folder, modelEnv, tai } from './fakes/tai.ts'
 
@@ -50,6 +52,7 @@ t.test('a session begun with one server goes on with another of its key and home
   )
   const group = await background(peer)
   t.match(await same.end(), { status: 200 })
+  await setTimeout(2 * STORE_GLANCE)
   t.match(await peer.ask('ping'), { status: 404, body: { error: { code: -32001 } } })
   t.ok(await groupIsGone(group), 'what it had started ends with it')
   t.match(await peer.end(), { status: 404 })
@@ -231,6 +234,30 @@ t.test('a profile that is served with narrows what its clients may do', async (t
   t.match(error, { code: -32001, data: { mode: 'read-only' } })
   t.match((await peer.call('chat', { message: 'hi' })).body.error, { code: -32601 })
 })
+
+t.test(
+  'an MCP server that is denied while it is served ends, and can be allowed again',
+  async (t) => {
+    const home = folder()
+    const file = await packaged('@modelcontextprotocol/server-everything/dist/index.js')
+    const argv = ['--name', 'it', '--profile', 'default', '--', process.execPath, file]
+    t.match(await tai(['mcp', 'add', '--yes', ...argv], { home }), { code: 0 })
+    const client = await begin(await serve(t, { home }))
+    const echo = async () =>
+      textOf(
+        await client.call('mcp_call', { server: 'it', tool: 'echo', args: { message: 'hello' } }),
+      )
+    t.match(await echo(), /Echo: hello/)
+    const running = () => readdirSync(join(home, '.tai', 'run')).length
+    t.equal(running(), 1)
+    t.match(await tai(['mcp', 'trust', 'deny', 'it'], { home }), { code: 0 })
+    t.match(await echo(), /it is not trusted: the user denied it/)
+    for (let tries = 0; running() > 0 && tries < 100; tries++) await setTimeout(50)
+    t.equal(running(), 0)
+    t.match(await tai(['mcp', 'trust', 'allow', 'it'], { home }), { code: 0 })
+    t.match(await echo(), /Echo: hello/)
+  },
+)
 
 t.test('a grant that denies wins in every mode', async (t) => {
   for (const mode of ['danger-full-access', 'allow', 'prompt', 'workspace-write', 'read-only']) {
