@@ -3044,8 +3044,9 @@ export async function chooseModel(options: ChooseOptions) {
 	const model = (named ? rest.join('/') : asked) || found.provider.model
 	const { name } = found.provider
 	if (model) {
-		const [, size] = WINDOWS.find(([part]) => `${name}/${model}`.includes(part)) ?? []
-		return { ...found, model, window: size ?? CONTEXT_DEFAULT }
+		const [, window = CONTEXT_DEFAULT] =
+			WINDOWS.find(([part]) => `${name}/${model}`.includes(part)) ?? []
+		return { ...found, model, window }
 	}
 	const models = await listModels(options.http, found, options.signal)
 	const { id, window = CONTEXT_DEFAULT } = models.find((each) => !NOT_CHAT.test(each.id)) ?? {}
@@ -3909,11 +3910,7 @@ export abstract class RpcTransport {
 
 	async #send(...said: Parameters<RpcTransport['send']>) {
 		if (this.#over) throw this.#over
-		try {
-			await this.send(...said)
-		} catch (why) {
-			throw this.#over ?? why
-		}
+		await this.send(...said).catch((why: Error) => raise(this.#over ?? why))
 	}
 
 	#heard(method: string, id: unknown, params: unknown) {
@@ -5675,8 +5672,8 @@ export class Approvals {
 		const text = verdict === 'run' ? '' : canonicalJson(args)
 		if (text || riskOf(call.annotations) !== 'low') {
 			const said = denial && { args: short(text) }
-			const more = { server: origin, grant: grant?.id ?? null, ...said }
-			const row = () => ({ ...decided, digest: exact(), ...more })
+			const facts = { ...decided, server: origin, grant: grant?.id ?? null, ...said }
+			const row = () => ({ ...facts, digest: exact() })
 			const pace = reason === 'mode' ? 'soon' : 'now' // with the call's own
 			await store.audit('approval', row, session, pace)
 		}
@@ -5895,12 +5892,8 @@ export function toolsOf<R>(family: string, rows: { [N in keyof R]: ToolRow<R[N]>
 		run: async (args, ...rest) => {
 			if (row.annotations?.readOnly === false)
 				refuseMarks(`what ${name} is given`, JSON.stringify(args))
-			try {
-				const said = await run(args, ...rest)
-				return typeof said === 'string' ? { text: said } : said
-			} catch (error) {
-				return diskFault(error)
-			}
+			const said = await run(args, ...rest).catch(diskFault)
+			return typeof said === 'string' ? { text: said } : said
 		}
 	}))
 }
@@ -7779,7 +7772,7 @@ function momentIn(zone: string, now: number, add = '') {
 	}
 }
 
-/** Zones change at whole minutes; a sixth of a served call would be Temporal's. */
+/** Zones change at whole minutes, and Temporal is slow. */
 const momentsOf = lazy((_minute: number) => new Map<string, ReturnType<typeof momentIn>>())
 
 function nowIn(zone: string, now: number) {
@@ -8755,18 +8748,15 @@ function pickTool<T extends { name: string }>(rows: readonly T[], name: string, 
 export function checkArguments(schema: JsonSchema, check: SchemaCheck, args: JsonObject) {
 	const given = { ...args }
 	for (const name of Object.keys(given)) if (given[name] == null) delete given[name]
-	const known: Record<string, JsonObject> = Object(schema['properties'])
+	const known = Object.entries<JsonObject>(Object(schema['properties']))
 	const fault = check(given)
 	if (!fault) {
-		for (const name in known) {
-			const usual = known[name]?.['default']
-			if (usual !== undefined) given[name] ??= usual
-		}
+		for (const [name, { default: usual }] of known) if (usual !== undefined) given[name] ??= usual
 		return { args: given }
 	}
 	const { at, why } = fault
 	const where = at && `argument ${visible(at.slice(1))}: `
-	const names = Object.keys(known).join(', ')
+	const names = known.map(([name]) => name).join(', ')
 	const what = why.replace('False boolean schema', 'it is unknown')
 	return { problem: `${where}${what}; it takes ${names || 'none'}`, data: { path: at } } // a JSON pointer
 }
@@ -9053,14 +9043,17 @@ export function batches(calls: ToolCall[], reads: (call: ToolCall) => unknown) {
 	return groups
 }
 
+const counted = new WeakMap<Message, number>()
+
 /** About how many each message takes. */
 export async function estimateTokens(messages: Message[]) {
 	const { estimateTokenCount } = await import('tokenx')
-	return messages.map((message) => {
+	const tokensOf = (message: Message) => {
 		const { parts, images } = { parts: [], images: [], ...message }
 		const pictures = parts.filter(({ kind }) => kind === 'image').length + images.length
 		return estimateTokenCount(wordsOf(message)) + TOKENS_PER_IMAGE * pictures
-	})
+	}
+	return messages.map((it) => counted.getOrInsertComputed(it, tokensOf))
 }
 
 /** How many to sum up so that `keep` tokens remain; calls keep their replies. */
@@ -10999,8 +10992,9 @@ export class McpServeContext extends copying<ServeParts>() {
 		if (this.#signed(`${random}.${made}`) !== id) return undefined
 		if (this.sessions.size >= MCP_SESSIONS_MAX) {
 			const idle = [...this.sessions.values()].filter((it) => it.isIdle)
-			const [oldest] = idle.toSorted((a, b) => a.seen - b.seen)
-			if (!oldest) failRpc('busy', `${MCP_SESSIONS_MAX} sessions are at work`)
+			const [oldest = failRpc('busy', `${MCP_SESSIONS_MAX} sessions are at work`)] = idle.toSorted(
+				(a, b) => a.seen - b.seen
+			)
 			this.sessions.delete(oldest.id)
 		}
 		const seat = idLetters(Buffer.from(random, 'base64url').subarray(0, ID_BYTES))
@@ -11253,9 +11247,9 @@ function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void)
 	let asked: HttpHead = { url: '/mcp', headers: {} }
 	const stops = new Set<AbortController>() // of what is under way
 	let last = Promise.resolve()
-	let next: Buffer = head // for node:http, after that
+	let next: Buffer = head // not read yet
 
-	/** Of the request that `bytes` begin with; 0: it is not whole, or not plain. */
+	/** Of the request that `bytes` begin with; 0: not whole, or not plain. */
 	function plainLength(bytes: Buffer) {
 		if (!head[0] || !bytes.subarray(0, head.length).equals(head)) {
 			const first = bytes.subarray(0, bytes.indexOf(HEAD_END) + HEAD_END.length)
@@ -11305,7 +11299,8 @@ function meetPlainly(door: Door, socket: Socket, http: (socket: Socket) => void)
 			void serve(next.subarray(head.length, length))
 			next = next.subarray(length)
 		}
-		if (next.length > MCP_HEAD_MAX * (MCP_PIPELINE_MAX - stops.size)) socket.destroy()
+		const most = stops.size < MCP_PIPELINE_MAX ? MCP_PIPELINE_MAX * MCP_HEAD_MAX : 0
+		if (next.length > most) socket.destroy()
 		leave()
 	}
 
@@ -11323,7 +11318,7 @@ export class Door extends copying<{ context: McpServeContext; hosts: Hosts }>() 
 	#due: (() => void)[] = []
 	#held = 0 // bytes
 	#latest: Socket | undefined // who asked
-	#turns = 0 // of the latest, one after the other
+	#turns = 0 // of the latest, in a row
 	isClosing = false
 
 	meet(socket: Socket, http: (socket: Socket) => void) {
